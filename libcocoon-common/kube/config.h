@@ -1,0 +1,48 @@
+/* Finding the API server and the credentials: contract/04 C1-C3, decision 59. Exec plugins and proxy-url are refused with a
+ * clear message until they are built. */
+#ifndef CC_KUBE_CONFIG_H
+#define CC_KUBE_CONFIG_H
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/attributes.h"
+#include "base/error.h"
+
+#define CC_SERVICE_ACCOUNT_DIRECTORY "/var/run/secrets/kubernetes.io/serviceaccount"
+
+struct cc_kube_config {
+    struct cc_arena arena;
+    const char *server;          /* "https://host:port[/prefix]", no trailing slash */
+    const char *source;          /* for messages: the file(s), or "in-cluster" */
+    const char *namespace;       /* of the context or the service account; "default" when none */
+    const char *ca_pem;          /* NULL = system roots */
+    const char *tls_server_name; /* NULL = host */
+    bool insecure;
+    const char *token;           /* static bearer token */
+    const char *token_file;      /* re-read; wins over token */
+    const char *certificate_pem, *key_pem;           /* from *-data */
+    const char *certificate_file, *key_file;         /* re-read every 5 min */
+    const char *username, *password;
+    const char *impersonate_user;
+};
+
+/* What the loader reads, so that tests can supply their own. */
+struct cc_kube_config_sources {
+    const char *flag;                      /* --kubeconfig, NULL when not given */
+    const char *(*getenv)(void *ctx, const char *name); /* NULL = getenv(3) */
+    void *ctx;
+    const char *service_account_directory; /* NULL = CC_SERVICE_ACCOUNT_DIRECTORY */
+};
+
+/* Order: flag; KUBECONFIG; in-cluster; ~/.kube/config. Caller cc_kube_config_free()s. Errors name the file and the field. */
+CC_MUST_USE int cc_kube_config_load(const struct cc_kube_config_sources *sources, struct cc_kube_config **ret,
+                                    struct cc_err *err);
+void cc_kube_config_free(struct cc_kube_config *config);
+CC_DEFINE_CLEANUP(struct cc_kube_config, cc_kube_config_free)
+
+/* The namespace file of the service account ("" when there is none): where the leader lease lives (04 B4). */
+CC_MUST_USE int cc_kube_in_cluster_namespace(const struct cc_kube_config_sources *sources, struct cc_arena *arena,
+                                             const char **ret, struct cc_err *err);
+
+#endif

@@ -27,9 +27,10 @@ struct cc_manifest_bytes {
 void cc_manifest_bytes_done(struct cc_manifest_bytes *manifest);
 
 struct cc_registry_ops {
-    /* reference: a tag, or a digest (contains ':'). HEAD: *ret_present; digest may be "" (CC_DIGEST_BYTES). */
+    /* reference: a tag, or a digest (contains ':'). HEAD: *ret_present; ret_digest (CC_DIGEST_BYTES, may be NULL) "" when
+     * the registry sent none; *ret_bytes (may be NULL) the manifest's size, -1 when it sent none. */
     CC_YIELDS int (*has_manifest)(void *ctx, const char *repository, const char *reference, bool *ret_present,
-                                  char *ret_digest, struct cc_err *err);
+                                  char *ret_digest, int64_t *ret_bytes, struct cc_err *err);
     /* NOT_FOUND when absent. */
     CC_YIELDS int (*get_manifest)(void *ctx, const char *repository, const char *reference,
                                   struct cc_manifest_bytes *ret, struct cc_err *err);

@@ -2,7 +2,9 @@
 VARIANT ?= release
 BUILD   := build/$(VARIANT)
 PREFIX  ?= /usr/local
-CC      ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 PKGS     := libcurl jansson yaml-0.1 libcrypto zlib
@@ -43,13 +45,23 @@ NODE_LIB      := $(BUILD)/libnode.a
 SUPPORT_LIB   := $(BUILD)/libsupport.a
 UNIT_TESTS    := $(patsubst test/unit/%.c,$(BUILD)/unit/%,$(UNIT_SOURCES))
 
+# V=1 shows the commands.
+ifeq ($(V),1)
+QUIET :=
+say = @:
+else
+QUIET := @
+say = @printf '  %-6s %s\n'
+endif
+
 .PHONY: all lib unit help
 all: $(LIB) $(if $(wildcard cocoon-operator/main.c),$(OPERATOR)) $(if $(wildcard vk-cocoon/main.c),$(NODE)) $(if $(SIM_SOURCES),$(COCOON_SIM))
 lib: $(LIB)
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) $(EXTRA_CFLAGS) -MMD -MP -c -o $@ $<
+	$(say) CC $<
+	$(QUIET)$(CC) $(CPPFLAGS) $(CFLAGS) $(EXTRA_CFLAGS) -MMD -MP -c -o $@ $<
 
 # Each program sees the library and its own folder only: the two daemons never include each other.
 $(BUILD)/obj/libcocoon-common/%.o: EXTRA_CFLAGS = -Wconversion
@@ -76,22 +88,28 @@ $(SUPPORT_LIB): $(call objects,$(SUPPORT_SOURCES))
 	$(archive)
 
 $(OPERATOR): $(BUILD)/obj/cocoon-operator/main.o $(OPERATOR_LIB) $(LIB)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(say) LINK $@
+	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(NODE): $(BUILD)/obj/vk-cocoon/main.o $(NODE_LIB) $(LIB)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(say) LINK $@
+	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(COCOON_SIM): $(call objects,$(SIM_SOURCES)) $(LIB)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(say) LINK $@
+	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
 $(BUILD)/unit/operator/%: $(BUILD)/obj/test/unit/operator/%.o $(OPERATOR_LIB) $(SUPPORT_LIB) $(LIB)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LDLIBS)
+	$(say) LINK $@
+	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LDLIBS)
 $(BUILD)/unit/node/%: $(BUILD)/obj/test/unit/node/%.o $(NODE_LIB) $(SUPPORT_LIB) $(LIB)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LDLIBS)
+	$(say) LINK $@
+	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LDLIBS)
 $(BUILD)/unit/%: $(BUILD)/obj/test/unit/%.o $(SUPPORT_LIB) $(LIB)
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LDLIBS)
+	$(say) LINK $@
+	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LDLIBS)
 .SECONDARY:
 
 # Builds and runs the unit tests of one variant. ONLY=layer/test_file limits it: make unit ONLY=base/test_time

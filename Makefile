@@ -34,6 +34,7 @@ NODE_SOURCES     := $(sort $(wildcard vk-cocoon/*.c vk-cocoon/*/*.c))
 SIM_SOURCES      := $(sort $(wildcard test/cocoon-sim/*.c))
 UNIT_SOURCES     := $(sort $(wildcard test/unit/*/test_*.c))
 SUPPORT_SOURCES  := $(sort $(wildcard test/support/*.c))
+NODE_SUPPORT_SOURCES := $(sort $(wildcard test/support/node/*.c))
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIB           := $(BUILD)/libcocoon-common.a
@@ -43,6 +44,7 @@ COCOON_SIM    := $(BUILD)/cocoon-sim
 OPERATOR_LIB  := $(BUILD)/liboperator.a
 NODE_LIB      := $(BUILD)/libnode.a
 SUPPORT_LIB   := $(BUILD)/libsupport.a
+NODE_SUPPORT_LIB := $(BUILD)/libnodesupport.a
 UNIT_TESTS    := $(patsubst test/unit/%.c,$(BUILD)/unit/%,$(UNIT_SOURCES))
 
 # V=1 shows the commands.
@@ -69,6 +71,7 @@ $(BUILD)/obj/cocoon-operator/%.o: EXTRA_CFLAGS = -Wconversion -Icocoon-operator
 $(BUILD)/obj/vk-cocoon/%.o: EXTRA_CFLAGS = -Wconversion -Ivk-cocoon
 $(BUILD)/obj/test/cocoon-sim/%.o: EXTRA_CFLAGS = -Itest/cocoon-sim
 $(BUILD)/obj/test/support/%.o: EXTRA_CFLAGS = -Itest
+$(BUILD)/obj/test/support/node/%.o: EXTRA_CFLAGS = -Itest -Ivk-cocoon
 $(BUILD)/obj/test/unit/operator/%.o: EXTRA_CFLAGS = -Itest -Icocoon-operator
 $(BUILD)/obj/test/unit/node/%.o: EXTRA_CFLAGS = -Itest -Ivk-cocoon
 $(BUILD)/obj/test/unit/%.o: EXTRA_CFLAGS ?= -Itest
@@ -86,6 +89,8 @@ $(NODE_LIB): $(call objects,$(filter-out vk-cocoon/main.c,$(NODE_SOURCES)))
 	$(archive)
 $(SUPPORT_LIB): $(call objects,$(SUPPORT_SOURCES))
 	$(archive)
+$(NODE_SUPPORT_LIB): $(call objects,$(NODE_SUPPORT_SOURCES))
+	$(archive)
 
 $(OPERATOR): $(BUILD)/obj/cocoon-operator/main.o $(OPERATOR_LIB) $(LIB)
 	$(say) LINK $@
@@ -102,7 +107,7 @@ $(BUILD)/unit/operator/%: $(BUILD)/obj/test/unit/operator/%.o $(OPERATOR_LIB) $(
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LDLIBS)
-$(BUILD)/unit/node/%: $(BUILD)/obj/test/unit/node/%.o $(NODE_LIB) $(SUPPORT_LIB) $(LIB)
+$(BUILD)/unit/node/%: $(BUILD)/obj/test/unit/node/%.o $(NODE_SUPPORT_LIB) $(NODE_LIB) $(SUPPORT_LIB) $(LIB)
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LDLIBS)

@@ -12,6 +12,7 @@
 
 #include "aio/loop.h"
 #include "base/attributes.h"
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/time.h"
 
@@ -45,6 +46,9 @@ bool cc_fiber_is_canceled(void);
 
 /* Lets others run; returns CC_CANCELED when cancelled, CC_TIMEOUT when the deadline passed, else 0. */
 CC_YIELDS int cc_yield(struct cc_err *err);
+/* As cc_yield when the fiber has been running for more than 2 ms, else only the check: for loops over data that is always
+ * there (decoding, copying), so that they neither hold up the others nor outlive their deadline. */
+CC_YIELDS CC_MUST_USE int cc_yield_if_due(struct cc_err *err);
 /* 0 after the time (<= 0: at once), else CC_CANCELED or CC_TIMEOUT (a deadline that comes earlier). */
 CC_YIELDS CC_MUST_USE int cc_sleep_ms(int64_t ms, struct cc_err *err);
 CC_YIELDS CC_MUST_USE int cc_sleep_until(struct cc_mono due, struct cc_err *err);
@@ -92,13 +96,16 @@ struct cc_fiber_context {
     const char *key;
     char value[120];
 };
-/* Sets or replaces; key is a literal. No-op outside of fibers. */
+/* Sets or replaces; an empty or NULL value removes; a long value is cut at a character. key is a literal; keys beyond
+ * CC_FIBER_CONTEXT_PAIRS are ignored. No-op outside of fibers. */
 void cc_fiber_context_set(const char *key, const char *value);
 /* The array and its count for the logger. */
 const struct cc_fiber_context *cc_fiber_context(size_t *ret_count);
 
 /* Deepest use of any finished fiber stack so far, in bytes (0 where it is not measured). */
 size_t cc_fiber_stack_high_water(void);
+/* Appends one line a live fiber: its name, its state and what it waits for. */
+void cc_fiber_dump(const struct cc_loop *loop, struct cc_buf *into);
 
 static inline void cc_fiber_join_p(struct cc_fiber **fiber) {
     cc_fiber_cancel(*fiber);

@@ -2,6 +2,8 @@
  * descriptors are libev watchers on ev(). The backend is a port: the real one is libev and the system clocks, a simulated
  * one (no descriptors) owns virtual time and draws the next fiber from a seed.
  *
+ * Tests: test/support/fiber_test.h has a simulated loop with virtual time and runs a function in a fiber.
+ *
  * Functions without a loop parameter use the loop of the running fiber. */
 #ifndef CC_AIO_LOOP_H
 #define CC_AIO_LOOP_H
@@ -60,7 +62,8 @@ uint64_t cc_random_below(uint64_t bound);
 /* A timer callback, for code that is not a fiber. It may start and wake fibers. */
 struct cc_timer {
     struct cc_mono due;
-    size_t slot; /* private: position in the heap + 1, 0 = not armed */
+    size_t slot;    /* private: position in the heap + 1, 0 = not armed */
+    uint64_t order; /* private: equal due times fire in the order of their start */
     void (*fire)(struct cc_timer *timer);
 };
 void cc_timer_start(struct cc_loop *loop, struct cc_timer *timer, struct cc_mono due);

@@ -43,6 +43,7 @@ CC_YIELDS CC_MUST_USE int cc_event_wait(struct cc_event *event, struct cc_err *e
 /* Bounded queue of pointers. The channel never owns what is sent: whoever holds an item frees it; items left at
  * cc_channel_free go to `drop` (may be NULL). */
 struct cc_channel;
+#define CC_CHANNEL_ITEMS_MAX ((size_t)1 << 20) /* capacity is 1 to this */
 struct cc_channel *cc_channel_new(size_t capacity, void (*drop)(void *item));
 void cc_channel_free(struct cc_channel *channel); /* nobody may be waiting; NULL is fine */
 /* Waits for room. CC_CANCELED, CC_TIMEOUT, or CC_GONE when closed; then the item stays the caller's. */
@@ -69,7 +70,7 @@ struct cc_group {
     struct cc_waitlist waiting;
 };
 void cc_group_init(struct cc_group *group, size_t limit);
-/* Waits for a free place. Does not start the member (and returns the code) when the group has failed or the caller is
+/* Waits for a free place. The member inherits the caller's deadline. Does not start the member (and returns the code) when the group has failed or the caller is
  * cancelled. */
 CC_YIELDS int cc_group_go(struct cc_group *group, const char *name, cc_group_fn fn, void *arg, struct cc_err *err);
 /* Waits for all (a cancelled caller cancels them first); returns the first error. */

@@ -6,8 +6,9 @@
 #include "base/arena.h"
 #include "base/time.h"
 
-/* Merges `wanted` into a growing array that lives in the arena (items, count): found by type; status changed or new type:
- * last_transition = now; reason, message, observed_generation always taken; others kept in order. */
+/* Merges `wanted` into the array (items, count): found by type; status changed or new type: last_transition = now;
+ * reason, message, observed_generation always taken; others kept in order. The result is a new array in the arena; the
+ * old one, which may belong to a cached object, is left alone. */
 void cc_condition_merge(struct cc_condition **items, size_t *count, struct cc_arena *arena,
                         const struct cc_condition *wanted, struct cc_wall now);
 /* {type,status,reason,message,lastTransitionTime,observedGeneration}. New reference. */

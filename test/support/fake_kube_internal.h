@@ -1,0 +1,130 @@
+/* For the files of the fake API server only. */
+#ifndef CC_TEST_FAKE_KUBE_INTERNAL_H
+#define CC_TEST_FAKE_KUBE_INTERNAL_H
+
+#include "aio/sync.h"
+#include "base/buf.h"
+#include "support/fake_kube.h"
+
+struct fake_resource {
+    char *api_version, *kind, *plural;
+    bool namespaced, removed;
+};
+
+/* Objects are immutable: a change stores a new json_t, so that history and streams can share them. */
+struct fake_object {
+    const struct fake_resource *resource;
+    char *namespace, *name;
+    json_t *json;
+};
+
+struct fake_change {
+    int64_t resource_version;
+    const struct fake_resource *resource;
+    json_t *old_json, *new_json; /* NULL = absent */
+};
+
+/* One open watch. */
+struct fake_stream {
+    struct fake_kube *kube;
+    const struct fake_resource *resource;
+    char *namespace, *label_selector, *field_selector;
+    size_t position; /* next entry of the history */
+    struct cc_buf out;
+    bool ended;
+    size_t steps; /* held events that may pass */
+    struct cc_mono end;
+    struct cc_event changed;
+    struct fake_stream *next;
+};
+
+/* What a list that was cut into pages still owes. */
+struct fake_page {
+    int id;
+    int64_t resource_version;
+    json_t *items;
+    struct fake_page *next;
+};
+
+struct fake_fault_rule {
+    struct fake_kube_fault fault;
+    char *method, *path, *reason, *message, *cause_field, *cause_reason;
+    int skip, left;
+    struct fake_fault_rule *next;
+};
+
+struct fake_kube {
+    struct cc_loop *loop;
+    struct fake_resource **resources;
+    size_t resource_count;
+    struct fake_object **objects; /* sorted by plural, namespace, name */
+    size_t object_count, object_capacity;
+    struct fake_change *history;
+    size_t history_count, history_capacity, history_forgotten;
+    int64_t resource_version, compacted_to, uid_counter;
+    struct fake_stream *streams;
+    struct fake_page *pages;
+    int page_counter;
+    bool hold;
+    struct fake_fault_rule *faults;
+    void (*hook)(void *ctx, const char *method, const char *path);
+    void *hook_ctx;
+    int64_t latency_ms;
+    size_t chunk_bytes;
+    struct fake_kube_request_log *log;
+    size_t log_count, log_capacity;
+};
+
+/* A request that was understood. */
+struct fake_route {
+    const struct fake_resource *resource;
+    char *namespace, *name, *subresource; /* "" when absent */
+    json_t *query;                        /* decoded values by key */
+    bool is_watch, is_list;
+};
+struct fake_answer {
+    int status;
+    json_t *body; /* owned */
+    int64_t retry_after_s;
+};
+
+/* store */
+const struct fake_resource *fake_resource_find(const struct fake_kube *kube, const char *api_version, const char *plural);
+const struct fake_resource *fake_resource_of_kind(const struct fake_kube *kube, const char *api_version,
+                                                  const char *kind);
+struct fake_object *fake_store_find(const struct fake_kube *kube, const struct fake_resource *resource,
+                                    const char *namespace, const char *name);
+/* Stores json (taken) under a new resourceVersion; old NULL = new object. Returns what is stored, borrowed. */
+json_t *fake_store_write(struct fake_kube *kube, const struct fake_resource *resource, struct fake_object *old,
+                         json_t *take_json);
+/* Removes it; the last state (taken) is what watches see as deleted. */
+void fake_store_remove(struct fake_kube *kube, struct fake_object *object, json_t *take_last);
+void fake_store_wake(struct fake_kube *kube);
+struct cc_wall fake_now(const struct fake_kube *kube);
+json_t *fake_time(const struct fake_kube *kube, int64_t plus_s);
+/* Moves deliverable events of the history into the stream's buffer. */
+void fake_stream_fill(struct fake_stream *stream);
+void fake_store_done(struct fake_kube *kube);
+
+/* api */
+struct fake_answer fake_api_handle(struct fake_kube *kube, const char *method, const struct fake_route *route,
+                                   const char *content_type, const json_t *body);
+struct fake_answer fake_api_status(int status, const char *reason, const char *format, ...) CC_PRINTF(3, 4);
+/* False when the path names nothing. */
+bool fake_route_parse(const struct fake_kube *kube, const char *path, struct fake_route *ret);
+void fake_route_done(struct fake_route *route);
+const char *fake_route_query(const struct fake_route *route, const char *key); /* NULL when absent */
+/* The object as it goes out in a watch frame or single answer. */
+json_t *fake_api_list_head(const struct fake_resource *resource, const char *resource_version, const char *next,
+                           json_t *take_items, size_t remaining);
+
+/* patch: new references */
+json_t *fake_patch_merge(const json_t *target, const json_t *patch);
+json_t *fake_patch_strategic(const json_t *target, const json_t *patch);
+
+/* select */
+bool fake_select_labels(const json_t *object, const char *selector);
+bool fake_select_fields(const json_t *object, const char *selector);
+bool fake_select(const json_t *object, const char *namespace, const char *labels, const char *fields);
+
+#endif

@@ -2,6 +2,7 @@
 #ifndef CC_AIO_IO_H
 #define CC_AIO_IO_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -11,11 +12,21 @@
 #include "base/error.h"
 
 enum cc_io_want { CC_IO_READ = 1, CC_IO_WRITE = 2 };
+/* A descriptor must stay open while a fiber waits on it. All of these give UNSUPPORTED on a simulated loop, IO on an error
+ * of the descriptor, CANCELED and TIMEOUT (the scope's). */
 /* Waits until fd (non-blocking) is ready. 0, CANCELED, TIMEOUT. */
 CC_YIELDS CC_MUST_USE int cc_io_wait(int fd, enum cc_io_want want, struct cc_err *err);
+struct cc_io_poll {
+    int fd; /* < 0: ignored */
+    enum cc_io_want want;
+    bool ready; /* result */
+};
+#define CC_IO_POLLS_MAX 8
+/* Waits until at least one is ready; asserts that one is watched. */
+CC_YIELDS CC_MUST_USE int cc_io_wait_any(struct cc_io_poll *polls, size_t count, struct cc_err *err);
 /* One read: *ret_count 0 = end of file. */
 CC_YIELDS CC_MUST_USE int cc_io_read(int fd, void *bytes, size_t capacity, size_t *ret_count, struct cc_err *err);
-/* All bytes. */
+/* All bytes. UNAVAILABLE when the other side has closed (EPIPE, ECONNRESET). */
 CC_YIELDS CC_MUST_USE int cc_io_write_all(int fd, const void *bytes, size_t count, struct cc_err *err);
 CC_MUST_USE int cc_io_set_nonblocking(int fd, struct cc_err *err);
 

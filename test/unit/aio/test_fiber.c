@@ -389,9 +389,10 @@ START_TEST(fiber__five_thousand_at_once) {
 }
 END_TEST
 
-static size_t use_stack(size_t depth) {
-    char frame[1024];
-    memset(frame, (int)(depth & 1), sizeof frame);
+static __attribute__((noinline)) size_t use_stack(size_t depth) {
+    volatile char frame[1024];
+    for (size_t i = 0; i < sizeof frame; i += 64)
+        frame[i] = (char)(depth & 1);
     size_t below = depth > 0 ? use_stack(depth - 1) : 0;
     return below + (size_t)(frame[0] & 1);
 }

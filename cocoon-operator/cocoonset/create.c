@@ -1,0 +1,191 @@
+#include "cocoonset/create.h"
+
+#include "api/cocoonhibernation.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "meta/keys.h"
+#include "meta/pod_factory.h"
+#include "meta/vm_name.h"
+#include "meta/vm_spec.h"
+#include "obs/log.h"
+#include "oci/reference.h"
+
+bool op_is_cr_restorable(struct op_pass *pass, const char *pod_name) {
+    const struct cc_object_list *listed = op_pass_hibernations(pass);
+    for (size_t i = 0; i < listed->count; i++) {
+        const struct cc_cocoonhibernation *hibernation = cc_cocoonhibernation_of(listed->items[i]);
+        /* Gated on the phase, not on the wish: Hibernated is reached only once the push is confirmed (contract/04 A13). */
+        bool has_snapshot =
+            cc_text_equal(hibernation->phase, "Hibernated") || cc_text_equal(hibernation->phase, "Waking");
+        if (has_snapshot && cc_text_equal(hibernation->pod_name, pod_name))
+            return true;
+    }
+    return false;
+}
+
+bool op_wants_restore(struct op_pass *pass, const char *pod_name, const char *vm_name) {
+    return cc_strlist_has(&pass->record.restore, vm_name) || op_is_cr_restorable(pass, pod_name);
+}
+
+bool op_image_conflicts(const char *recorded_image, const char *pod_image) {
+    return !cc_text_is_empty(recorded_image) && !cc_text_equal(recorded_image, pod_image);
+}
+
+/* What is to be created; texts live in the pass's arena or in the JSON object. */
+struct blueprint {
+    const char *pod_name, *vm_name;
+    json_t *pod;
+    bool managed;
+    bool force_restore;
+};
+
+static json_t *annotations_of(json_t *pod) {
+    return cc_json_path(pod, "metadata", "annotations", NULL);
+}
+
+CC_YIELDS static int find_live_pod(struct op_pass *pass, const char *pod_name, bool *ret_exists, struct cc_err *err) {
+    struct cc_kube_ref ref = {
+        .resource = &cc_pod_resource, .namespace = op_pass_namespace(pass), .name = pod_name};
+    struct cc_err failure = {0};
+    int rc = cc_kube_get(pass->controller->options.kube, &ref, NULL, &failure);
+    if (rc != 0 && rc != CC_NOT_FOUND) {
+        if (err)
+            *err = failure;
+        return rc;
+    }
+    *ret_exists = rc == 0;
+    return 0;
+}
+
+int op_drop_stale_snapshot(struct op_pass *pass, const char *pod_name, const char *vm_name, bool *ret_exists,
+                           struct cc_err *err) {
+    bool exists = false;
+    int rc = find_live_pod(pass, pod_name, &exists, err);
+    if (rc == 0 && !exists)
+        rc = cc_registry_delete_tag_if_present(op_pass_registry(pass), vm_name, CC_TAG_HIBERNATE, NULL, err);
+    if (rc != 0)
+        return cc_err_wrap(err, "drop the stale snapshot of %s", vm_name);
+    *ret_exists = exists;
+    return 0;
+}
+
+/* The image rule and the restore marking in one: the manifest that the rule reads also answers whether the tag exists. */
+CC_YIELDS static int settle_snapshot(struct op_pass *pass, const struct blueprint *blueprint, bool *ret_restore,
+                                     bool *ret_exists, struct cc_err *err) {
+    json_t *annotations = annotations_of(blueprint->pod);
+    const char *pod_image = cc_text_or(cc_json_text(annotations, CC_KEY_IMAGE), "");
+    const char *recorded_image = "";
+    bool found = false;
+    int rc = cc_registry_base_image(op_pass_registry(pass), blueprint->vm_name, CC_TAG_HIBERNATE, &pass->arena, &found,
+                                    &recorded_image, err);
+    if (rc != 0)
+        return cc_err_wrap(err, "read the snapshot of %s", blueprint->vm_name);
+    if (found && op_image_conflicts(recorded_image, pod_image)) {
+        rc = op_drop_stale_snapshot(pass, blueprint->pod_name, blueprint->vm_name, ret_exists, err);
+        if (rc != 0 || *ret_exists)
+            return rc;
+        cc_log_info("snapshot of another image dropped, the pod boots fresh", CC_KV("pod", blueprint->pod_name),
+                    CC_KV("snapshot", recorded_image), CC_KV("image", pod_image));
+        const char *names[] = {blueprint->vm_name};
+        struct cc_strlist forgotten = {.items = names, .count = 1, .capacity = 1};
+        return op_pass_forget(pass, &forgotten, err);
+    }
+    *ret_restore =
+        found && (blueprint->force_restore || op_wants_restore(pass, blueprint->pod_name, blueprint->vm_name));
+    return 0;
+}
+
+/* Without a registry nobody can be asked whether a snapshot exists: the node finds its own local one and restores it
+ * unmarked. Only a fork-from pod would be refused over it, so that one is marked when the record owes it a restore
+ * (decision 52, contract/07 5.3). */
+static bool restore_without_registry(struct op_pass *pass, const struct blueprint *blueprint) {
+    return cc_json_text(annotations_of(blueprint->pod), CC_KEY_FORK_FROM) != NULL &&
+           cc_strlist_has(&pass->record.restore, blueprint->vm_name);
+}
+
+CC_YIELDS static int create(struct op_pass *pass, const struct blueprint *blueprint, enum op_create_outcome *ret,
+                            struct cc_err *err) {
+    bool restore = false;
+    bool exists = false;
+    int rc = 0;
+    if (blueprint->managed && op_pass_registry(pass))
+        rc = settle_snapshot(pass, blueprint, &restore, &exists, err);
+    else if (blueprint->managed)
+        restore = restore_without_registry(pass, blueprint);
+    if (rc != 0)
+        return rc;
+    if (exists) {
+        *ret = OP_CREATE_EXISTS;
+        return 0;
+    }
+    if (restore)
+        cc_json_set_text(annotations_of(blueprint->pod), CC_KEY_RESTORE, "true");
+    struct cc_kube_ref ref = {
+        .resource = &cc_pod_resource, .namespace = op_pass_namespace(pass), .name = blueprint->pod_name};
+    struct cc_err failure = {0};
+    rc = cc_kube_create(pass->controller->options.kube, &ref, blueprint->pod, NULL, &failure);
+    if (rc != 0 && rc != CC_EXISTS) {
+        if (err)
+            *err = failure;
+        return rc;
+    }
+    *ret = rc == 0 ? OP_CREATED : OP_CREATE_EXISTS;
+    if (rc == 0)
+        cc_log_info("pod created", CC_KV("pod", blueprint->pod_name), CC_KV("restore", restore ? "true" : NULL));
+    return 0;
+}
+
+/* Without a registry a suspended main has its only snapshot on the node that last ran it (decision 52): that node wins over
+ * spec.nodeName, since a migration is refused there anyway. */
+static struct cc_cocoonset pinned_to_last_node(const struct op_pass *pass) {
+    struct cc_cocoonset pinned = *pass->set;
+    const char *node = op_pass_set_annotation(pass, CC_KEY_HIBERNATED_ON_NODE);
+    if (!op_pass_registry(pass) && !cc_text_is_empty(node))
+        pinned.node_name = node;
+    return pinned;
+}
+
+int op_create_agent(struct op_pass *pass, int32_t slot, bool force_restore, enum op_create_outcome *ret,
+                    struct cc_err *err) {
+    const char *set_name = op_pass_set_name(pass);
+    json_t *pod cc_cleanup(cc_json_decref_p) = NULL;
+    struct cc_cocoonset pinned = pinned_to_last_node(pass);
+    struct cc_pod_build_options options = {0};
+    if (slot > 0) {
+        options.main_vm_name = cc_pod_annotation(pass->pods.main->pod, CC_KEY_VM_NAME);
+        options.main_node = pass->pods.main->pod->node_name;
+    }
+    int rc = cc_build_agent_pod(slot == 0 ? &pinned : pass->set, slot, &options, &pod, err);
+    if (rc != 0)
+        return cc_err_wrap(err, "build agent %d", (int)slot);
+    struct blueprint blueprint = {
+        .pod_name = cc_agent_pod_name(set_name, slot, &pass->arena),
+        .vm_name = cc_agent_vm_name(op_pass_namespace(pass), set_name, slot, &pass->arena),
+        .pod = pod,
+        .managed = true,
+        .force_restore = force_restore,
+    };
+    rc = create(pass, &blueprint, ret, err);
+    if (rc != 0)
+        return cc_err_wrap(err, "create agent %s", blueprint.pod_name);
+    return 0;
+}
+
+int op_create_toolbox(struct op_pass *pass, const struct cc_toolbox_spec *toolbox, enum op_create_outcome *ret,
+                      struct cc_err *err) {
+    json_t *pod cc_cleanup(cc_json_decref_p) = NULL;
+    int rc = cc_build_toolbox_pod(pass->set, toolbox, false, &pod, err);
+    if (rc != 0)
+        return cc_err_wrap(err, "build toolbox %s", toolbox->name);
+    const char *pod_name = cc_toolbox_pod_name(op_pass_set_name(pass), toolbox->name, &pass->arena);
+    struct blueprint blueprint = {
+        .pod_name = pod_name,
+        .vm_name = cc_vm_name(op_pass_namespace(pass), pod_name, &pass->arena),
+        .pod = pod,
+        .managed = !cc_toolbox_is_static(toolbox),
+    };
+    rc = create(pass, &blueprint, ret, err);
+    if (rc != 0)
+        return cc_err_wrap(err, "create toolbox %s", toolbox->name);
+    return 0;
+}

@@ -506,8 +506,17 @@ static CC_YIELDS int pump(struct cc_http_response *response, struct cc_err *err)
 }
 
 static bool was_sent(const struct cc_http_response *response) {
-    long request_bytes = 0;
-    curl_easy_getinfo(response->transfer.easy, CURLINFO_REQUEST_SIZE, &request_bytes);
+    CURL *easy = response->transfer.easy;
+    long request_bytes = 0, new_connections = 0;
+    curl_off_t tls_done_us = 0;
+    const char *scheme = NULL;
+    curl_easy_getinfo(easy, CURLINFO_REQUEST_SIZE, &request_bytes);
+    curl_easy_getinfo(easy, CURLINFO_NUM_CONNECTS, &new_connections);
+    curl_easy_getinfo(easy, CURLINFO_APPCONNECT_TIME_T, &tls_done_us);
+    curl_easy_getinfo(easy, CURLINFO_SCHEME, &scheme);
+    /* What was sent before the end of a TLS handshake was for a proxy. */
+    if (new_connections > 0 && tls_done_us == 0 && scheme && strcasecmp(scheme, "https") == 0)
+        return false;
     return request_bytes > 0;
 }
 

@@ -122,3 +122,15 @@ unit: $(if $(ONLY),$(BUILD)/unit/$(ONLY),$(UNIT_TESTS))
 	@hack/run-unit $(BUILD) $(ONLY)
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
+
+# --- the main job ------------------------------------------------------------------------------------------------------
+.PHONY: demo demo-stop deps
+deps:
+	@hack/deps
+# Installs what is missing, builds, and walks the main job on real servers. KEEP=1 leaves it running.
+demo: deps
+	@$(MAKE) --no-print-directory all VARIANT=$(VARIANT)
+	@hack/kube build > /dev/null
+	@VARIANT=$(VARIANT) KEEP=$(KEEP) python3 test/cluster/demo.py
+demo-stop:
+	@python3 test/cluster/demo.py stop

@@ -118,6 +118,7 @@ int cc_group_wait(struct cc_group *group, struct cc_err *err) {
         if (rc == 0)
             continue;
         /* Members borrow from the caller, so it stays until the last one has unwound. */
+        bool failed_before = group->first_error.code != 0;
         cancel_members(group);
         struct cc_scope scope;
         cc_scope_open_at(&scope, CC_MONO_NEVER, true);
@@ -125,6 +126,9 @@ int cc_group_wait(struct cc_group *group, struct cc_err *err) {
             cc_ignore(cc_waitlist_wait(&group->waiting, is_empty, group, 0, "the members of a group", NULL),
                       "a shielded wait without a deadline cannot fail");
         cc_scope_close(&scope);
+        /* That they were cancelled is our doing; the cause is the caller's deadline or cancellation. */
+        if (!failed_before && group->first_error.code == CC_CANCELED)
+            group->first_error = error;
     }
     if (group->first_error.code != 0 && err)
         *err = group->first_error;

@@ -97,7 +97,8 @@ static int next_frame(struct cc_watch *watch, json_t **ret, struct cc_err *err) 
             return rc;
         if (count == 0) {
             *ret = NULL;
-            return cc_scan_finish(&watch->scan, err);
+            rc = cc_scan_finish(&watch->scan, err);
+            return rc ? cc_kube_recode(err, CC_UNAVAILABLE) : 0;
         }
     }
 }

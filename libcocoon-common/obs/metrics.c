@@ -124,6 +124,13 @@ struct cc_metric *cc_metrics_histogram(struct cc_metrics *metrics, const char *n
     return metric;
 }
 
+struct cc_metric *cc_metrics_find(const struct cc_metrics *metrics, const char *name) {
+    struct cc_metric *metric = metrics ? metrics->families : NULL;
+    while (metric && strcmp(metric->name, name) != 0)
+        metric = metric->next;
+    return metric;
+}
+
 static char *key_of(const struct cc_metric *metric, const char *const *values) {
     struct cc_buf key;
     cc_buf_init(&key, SIZE_MAX / 2);
@@ -211,6 +218,17 @@ void cc_metrics_on_collect(struct cc_metrics *metrics, void (*collect)(void *ctx
     struct collector *collector = CC_NEW(struct collector);
     *collector = (struct collector){metrics->collectors, collect, ctx};
     metrics->collectors = collector;
+}
+
+void cc_metrics_off_collect(struct cc_metrics *metrics, void (*collect)(void *ctx), void *ctx) {
+    for (struct collector **at = &metrics->collectors; *at; at = &(*at)->next) {
+        struct collector *collector = *at;
+        if (collector->collect != collect || collector->ctx != ctx)
+            continue;
+        *at = collector->next;
+        free(collector);
+        return;
+    }
 }
 
 static void put(struct cc_buf *into, const char *text) {

@@ -26,6 +26,9 @@ struct cc_metric *cc_metrics_gauge(struct cc_metrics *metrics, const char *name,
 struct cc_metric *cc_metrics_histogram(struct cc_metrics *metrics, const char *name, const char *help,
                                        const char *const *label_names, const double *bounds, size_t bound_count);
 
+/* A family that was declared before, NULL when there is none: for modules that share one, such as work queues. */
+struct cc_metric *cc_metrics_find(const struct cc_metrics *metrics, const char *name);
+
 /* Label values in the order of label_names; as many as names. A NULL metric is ignored, so that tests may leave it out.
  *   cc_metric_add(m->reconcile_total, 1, (const char *[]){"cocoonset", "success"}); */
 void cc_metric_add(struct cc_metric *metric, double value, const char *const *label_values);
@@ -38,6 +41,8 @@ double cc_metric_value(const struct cc_metric *metric, const char *const *label_
 
 /* Called before each exposition, to set gauges that are computed on demand. */
 void cc_metrics_on_collect(struct cc_metrics *metrics, void (*collect)(void *ctx), void *ctx);
+/* Undoes it, for modules that end before the registry. */
+void cc_metrics_off_collect(struct cc_metrics *metrics, void (*collect)(void *ctx), void *ctx);
 /* process_* families: CPU seconds, resident bytes, open descriptors, start time. */
 void cc_metrics_add_process(struct cc_metrics *metrics);
 /* Appends the exposition: families by name, series by label values, one HELP and TYPE line each. */

@@ -444,8 +444,10 @@ static void set_transport(struct cc_http_response *response, CURL *easy) {
 static int set_up(struct cc_http_response *response, const struct cc_http_request *request, struct cc_err *err) {
     struct cc_url url;
     int rc = cc_url_parse(request->url, &response->arena, &url, err);
-    if (rc)
-        return cc_err_wrap(err, "%s", request->method);
+    if (rc) {
+        cc_err_wrap(err, "%s", request->method);
+        return rc;
+    }
     if (!is_token(request->method))
         return cc_err_set(err, CC_INVALID, "HTTP method \"%s\"", request->method);
     response->target = cc_arena_printf(&response->arena, "%s %s://%s%s", request->method, url.scheme,
@@ -526,8 +528,8 @@ static CC_YIELDS int wait_for_progress(struct cc_http_response *response, const 
     int rc = cc_await(&response->wait, what, err);
     if (rc == 0)
         return 0;
-    return was_sent(response) ? cc_err_wrap(err, "%s (the request may have been sent)", response->target)
-                              : cc_err_wrap(err, "%s", response->target);
+    cc_err_wrap(err, was_sent(response) ? "%s (the request may have been sent)" : "%s", response->target);
+    return rc;
 }
 
 static enum cc_code code_of_failure(const struct cc_http_response *response) {

@@ -238,8 +238,10 @@ int cc_url_resolve(const char *base, const char *location, struct cc_arena *aren
     else
         result = cc_arena_printf(arena, "%s://%s%s", from.scheme, authority, join_relative(&from, location, arena));
     rc = cc_url_parse(result, arena, &to, err);
-    if (rc)
-        return cc_err_wrap(err, "Location");
+    if (rc) {
+        cc_err_wrap(err, "Location");
+        return rc;
+    }
     *ret = result;
     return 0;
 }

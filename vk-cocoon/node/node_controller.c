@@ -173,7 +173,18 @@ static void refresh_storage(struct vk_node_controller *controller) {
 
 /* --- life ---------------------------------------------------------------------------------------------------------- */
 
+int vk_node_controller_check_name(struct vk_node_controller *controller, struct cc_err *err) {
+    CC_DEADLINE_MS(VK_NODE_PASS_MS);
+    struct cc_kube_ref ref = ref_of(controller, NULL);
+    json_t *node cc_cleanup(cc_json_decref_p) = NULL;
+    int rc = cc_kube_get(controller->options.kube, &ref, &node, err);
+    if (rc == CC_NOT_FOUND)
+        return CC_OK;
+    return rc ? rc : check_owner(controller, node, err);
+}
+
 int vk_node_controller_register(struct vk_node_controller *controller, struct cc_err *err) {
+    refresh_storage(controller);
     int rc = compare(controller, true, err);
     return rc ? cc_err_wrap(err, "register node %s", controller->options.identity.name) : CC_OK;
 }

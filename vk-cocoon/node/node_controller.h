@@ -36,6 +36,9 @@ struct vk_node_controller_options {
 struct vk_node_controller;
 struct vk_node_controller *vk_node_controller_new(struct cc_loop *loop, const struct vk_node_controller_options *options);
 
+/* Reads only: 0 when there is no Node of this name or it may be ours, EXISTS as below. For before startup reconcile, which
+ * touches the pods of the Node. */
+CC_YIELDS CC_MUST_USE int vk_node_controller_check_name(struct vk_node_controller *controller, struct cc_err *err);
 /* Creates the Node, or adopts one of ours: labels and status, never its spec. Any error is fatal for the daemon; a Node
  * without label type=virtual-kubelet is EXISTS, is not touched, and the message names VK_NODE_NAME. */
 CC_YIELDS CC_MUST_USE int vk_node_controller_register(struct vk_node_controller *controller, struct cc_err *err);

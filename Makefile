@@ -78,8 +78,9 @@ $(BUILD)/obj/test/unit/%.o: EXTRA_CFLAGS ?= -Itest
 
 define archive
 	@mkdir -p $(@D)
+	$(say) AR $@
 	@rm -f $@
-	ar rcsD $@ $^
+	@ar rcsD $@ $^
 endef
 $(LIB): $(call objects,$(LIB_SOURCES))
 	$(archive)

@@ -97,7 +97,7 @@ bool cc_rfc3339_parse(const char *text, struct cc_wall *ret) {
         return false;
     int64_t seconds = days_from_civil(year, month, day) * 86400 + hour * 3600 + minute * 60 + second - zone;
     if (__builtin_mul_overflow(seconds, CC_NS_PER_S, &ns) || __builtin_add_overflow(ns, fraction, &ns))
-        return false;
+        ns = seconds < 0 ? INT64_MIN : INT64_MAX;
     ret->ns = ns;
     return true;
 }

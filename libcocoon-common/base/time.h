@@ -26,7 +26,8 @@ int64_t cc_mono_diff_ms(struct cc_mono a, struct cc_mono b);
 bool cc_mono_is_before(struct cc_mono a, struct cc_mono b);
 bool cc_wall_is_set(struct cc_wall time);
 
-/* RFC 3339 with optional fraction (1..9 digits) and Z or an offset; years 0001..9999. False = malformed, *ret alone. */
+/* RFC 3339 with optional fraction (1..9 digits) and Z or an offset; years 0001..9999; times
+ * outside of 1678..2261 saturate. False = malformed, *ret alone. */
 bool cc_rfc3339_parse(const char *text, struct cc_wall *ret);
 
 #define CC_RFC3339_BYTES 40

@@ -41,8 +41,14 @@ void cc_vm_runtime_apply(const struct cc_vm_runtime *runtime, struct cc_strmap *
 
 /* Flags: exactly "true". */
 bool cc_flag_is_set(const struct cc_strmap *annotations, const char *key);
+/* true sets "true", false removes the key: nobody writes "false" (section 7). */
+void cc_flag_apply(struct cc_strmap *annotations, const char *key, bool wanted, struct cc_arena *arena);
+/* Adds the key to a patch of kube/patch.h unless the annotations already read as wanted (14.2); true when it was added. */
+bool cc_flag_patch(const struct cc_strmap *annotations, const char *key, bool wanted, json_t *patch);
 /* Generation annotation `key`; absent or malformed = 0. */
 int64_t cc_generation_of(const struct cc_strmap *annotations, const char *key);
+/* Adds the generation stamp to a patch unless the annotation reads as `generation` (absent equals 0); true when added. */
+bool cc_generation_patch(const struct cc_strmap *annotations, int64_t generation, json_t *patch);
 
 struct cc_lifecycle {
     const char *state;
@@ -53,6 +59,8 @@ void cc_lifecycle_parse(const struct cc_strmap *annotations, struct cc_lifecycle
 void cc_lifecycle_apply(const struct cc_lifecycle *lifecycle, struct cc_strmap *annotations, struct cc_arena *arena);
 /* Adds the three keys to a patch of kube/patch.h; an empty message is null. */
 void cc_lifecycle_patch(const struct cc_lifecycle *lifecycle, json_t *patch);
+/* `state NUL generation NUL message`, for change detection (section 8); bytes without the final NUL in *ret_bytes. */
+const char *cc_lifecycle_key(const struct cc_lifecycle *lifecycle, struct cc_arena *arena, size_t *ret_bytes);
 bool cc_lifecycle_equal(const struct cc_lifecycle *a, const struct cc_lifecycle *b);
 bool cc_lifecycle_is_terminal(const char *state);
 

@@ -56,6 +56,7 @@ QUIET := @
 say = @printf '  %-6s %s\n'
 endif
 
+all: ## the library, both daemons, the simulated host
 .PHONY: all lib unit help
 all: $(LIB) $(if $(wildcard cocoon-operator/main.c),$(OPERATOR)) $(if $(wildcard vk-cocoon/main.c),$(NODE)) $(if $(SIM_SOURCES),$(COCOON_SIM))
 lib: $(LIB)
@@ -119,19 +120,48 @@ $(BUILD)/unit/%: $(BUILD)/obj/test/unit/%.o $(SUPPORT_LIB) $(LIB)
 .SECONDARY:
 
 # Builds and runs the unit tests of one variant. ONLY=layer/test_file limits it: make unit ONLY=base/test_time
+.PHONY: unit
 unit: $(if $(ONLY),$(BUILD)/unit/$(ONLY),$(UNIT_TESTS))
 	@hack/run-unit $(BUILD) $(ONLY)
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
 # --- the main job ------------------------------------------------------------------------------------------------------
-.PHONY: demo demo-stop deps
+.PHONY: deps demo demo-stop demo-saboteurs kill-test check lint valgrind install clean
 deps:
 	@hack/deps
-# Installs what is missing, builds, and walks the main job on real servers. KEEP=1 leaves it running.
-demo: deps
-	@$(MAKE) --no-print-directory all VARIANT=$(VARIANT)
+demo: deps ## the main job on real servers, narrated; KEEP=1 leaves it running, VARIANT=asan uses the sanitizers
+	@$(MAKE) --no-print-directory -j$(shell nproc) all VARIANT=$(VARIANT)
 	@hack/kube build > /dev/null
 	@VARIANT=$(VARIANT) KEEP=$(KEEP) python3 test/cluster/demo.py
-demo-stop:
+demo-stop: ## ends what `make demo KEEP=1` left
 	@python3 test/cluster/demo.py stop
+demo-saboteurs: deps ## builds three spoiled variants; the demo must fail on each
+	@hack/demo-saboteurs
+kill-test: deps ## kill -9 of either daemon, KILLS times over the demo's stages
+	@$(MAKE) --no-print-directory -j$(shell nproc) all VARIANT=$(VARIANT)
+	@hack/kube build > /dev/null
+	@VARIANT=$(VARIANT) python3 test/cluster/kill_test.py $(or $(KILLS),40)
+
+# --- tests -------------------------------------------------------------------------------------------------------------
+check: deps ## builds release and asan, unit tests in both, tree rules, integration tests on real servers
+	@hack/check
+lint: ## gcc and clang without warnings, clang-tidy, format, spelling, yields
+	@hack/deps lint
+	@hack/lint
+valgrind: deps ## the unit tests under valgrind
+	@$(MAKE) --no-print-directory -j$(shell nproc) unit-build VARIANT=valgrind
+	@hack/run-valgrind build/valgrind
+.PHONY: unit-build
+unit-build: $(UNIT_TESTS)
+
+# --- installation ------------------------------------------------------------------------------------------------------
+install: all ## into DESTDIR and PREFIX
+	install -D -m 755 $(OPERATOR) $(DESTDIR)$(PREFIX)/bin/cocoon-operator
+	install -D -m 755 $(NODE) $(DESTDIR)$(PREFIX)/bin/vk-cocoon
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/cocoon/crds charts/cocoon/crds/*.yaml
+	install -D -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/cocoon/LICENSE
+clean: ## removes build/
+	rm -rf build
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sort | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'

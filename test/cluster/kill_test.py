@@ -1,0 +1,107 @@
+"""make kill-test [KILLS=40]: kill -9 of either daemon in each stage of the main job, on real servers. After every kill the
+daemon is started again, the stage must still come true, no guest's counter may go back and no VM may exist twice."""
+import os
+import random
+import shutil
+import sys
+import tempfile
+import threading
+import time
+
+from cluster import Cluster, Mismatch, enter_namespace, wait
+from scenario import Scenario, describe_failure
+
+
+class Killer(threading.Thread):
+    """Kills one daemon a moment after its stage has begun, and starts it again."""
+
+    def __init__(self, number, cluster, scenario, stage, daemon, delay, pause):
+        super().__init__(daemon=True)
+        self.number, self.cluster, self.scenario, self.stage = number, cluster, scenario, stage
+        self.victim, self.delay, self.pause = daemon, delay, pause
+        self.problem = None
+
+    def main_counter(self):
+        """Counter of the main agent's guest, None when it has none right now."""
+        for name, (node, record) in self.scenario.host_vms().items():
+            if name.startswith("vk-default-demo-0-") and record["state"] == "running":
+                try:
+                    return node.counter(name)
+                except (Mismatch, ValueError):
+                    return None
+        return None
+
+    def run(self):
+        try:
+            time.sleep(self.delay)
+            before, old = self.main_counter(), self.victim.pid
+            if not self.victim.alive():
+                raise Mismatch(f"{self.victim.name} was not running: status {self.victim.process.returncode}")
+            self.victim.kill()
+            time.sleep(self.pause)
+            self.victim.start()
+            after = self.main_counter()
+            print(f"kill {self.number:3}  stage {self.stage:10}  {self.victim.name:15}  pid {old} -> {self.victim.pid}"
+                  f"  guest counter {before if before is not None else '-'} -> {after if after is not None else '-'}",
+                  flush=True)
+            if before is not None and after is not None and after < before:
+                raise Mismatch(f"the main guest went back from {before} to {after}")
+        except Exception as problem:
+            self.problem = problem
+
+
+def one_round(cluster, scenario, numbers, random_source):
+    """Walks the stages with one kill each; operator and node take turns."""
+    for name, stage in scenario.stages:
+        number = next(numbers, None)
+        killer = None
+        if number is not None:
+            # Six stages a round: turning the order each round gives every stage both victims.
+            turn = (number + (number - 1) // len(scenario.stages)) % 2
+            daemon = cluster.operator if turn else cluster.nodes[0].vk
+            killer = Killer(number, cluster, scenario, name, daemon, random_source.uniform(0, 2.5),
+                            random_source.uniform(0, 0.5))
+            killer.start()
+        stage()
+        if killer:
+            killer.join(timeout=60)
+            if killer.problem:
+                raise Mismatch(f"kill {killer.number} in stage {name}: {killer.problem}")
+        scenario.check_one_of_each()
+        scenario.read_counters()
+
+
+def main():
+    kills = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+    seed = int(os.environ.get("KILL_SEED") or time.time_ns() % 1000000)
+    print(f"seed {seed} (KILL_SEED={seed} draws the same moments)", flush=True)
+    directory = tempfile.mkdtemp(prefix="cocoon-kill-")
+    cluster = Cluster(directory, os.environ.get("VARIANT") or "release")
+    random_source, numbers, rounds, failed = random.Random(seed), iter(range(1, kills + 1)), 0, None
+    try:
+        cluster.start_servers()
+        cluster.start_daemons()
+        while rounds * len(Scenario(cluster).stages) < kills:
+            rounds += 1
+            scenario = Scenario(cluster, lambda text: None, patience=150)
+            one_round(cluster, scenario, numbers, random_source)
+            print(f"round {rounds}: the demo ended right", flush=True)
+        wait("the node is Ready at the end", 30, lambda: cluster.node_is_ready(cluster.nodes[0].name))
+    except Mismatch as mismatch:
+        failed = mismatch
+        print(f"\nMISMATCH: {mismatch}\n{describe_failure(cluster)}", flush=True)
+    try:
+        cluster.stop(remove=False)
+    except Mismatch as mismatch:
+        failed = failed or mismatch
+    if failed and os.environ.get("KEEP"):
+        print("left for inspection:", directory)
+    else:
+        shutil.rmtree(directory, ignore_errors=True)
+    print(f"kill-test: {0 if failed else kills} passed, {1 if failed else 0} failed")
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    enter_namespace()
+    main()

@@ -15,6 +15,7 @@ struct vk_snapshots_options {
     const struct cc_registry *registry; /* NULL = registry-less (OCI_REGISTRY=none) */
     const char *node_name;              /* from-node annotation */
     const char *spool_directory;        /* created 0700 and swept here (decision 70) */
+    size_t pushes_at_once;              /* 0 = 1 (decision 58) */
 };
 CC_YIELDS CC_MUST_USE int vk_snapshots_new(struct cc_loop *loop, const struct vk_snapshots_options *options,
                                            struct vk_snapshots **ret, struct cc_err *err);
@@ -35,8 +36,8 @@ CC_YIELDS CC_MUST_USE int vk_snapshots_pull(struct vk_snapshots *snapshots, cons
                                             const char *local, bool skip_if_local, struct cc_err *err);
 
 /* Makes the image of a `mode: run` pod available and gives the name to boot from (06 2.5, 07 5.5 F): one flight per
- * (image, force). Cloud-image artifacts are refused as UNSUPPORTED for now; snapshot artifacts as INVALID advising
- * mode=clone. Text in arena. */
+ * (image, force). Cloud-image artifacts are imported under repo:tag; snapshot artifacts are INVALID, advising mode=clone. Text
+ * in arena. */
 CC_YIELDS CC_MUST_USE int vk_snapshots_ensure_run_image(struct vk_snapshots *snapshots, const char *image, bool force,
                                                         struct cc_arena *arena, const char **ret, struct cc_err *err);
 /* Base image of a snapshot before a clone (06 2.5 end, 07 5.5 E3). */

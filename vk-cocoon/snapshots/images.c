@@ -1,0 +1,248 @@
+/* Images that bring-up needs: contract/06 2.5, contract/05 chapter 10, contract/07 5.5 E3 and F. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <uthash.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+#include "oci/reference.h"
+#include "obs/log.h"
+#include "snapshots/snapshots_internal.h"
+
+/* Names of images that were made available, for the callers that shared a flight. Beyond this many they are forgotten and
+ * resolved again. */
+#define BOOT_NAMES_MAX 1024
+/* Parts are about 1.9 GiB each. */
+#define CLOUD_IMAGE_LAYERS_MAX 4096
+
+struct vk_boot_name {
+    char *key;
+    char *name;
+    UT_hash_handle hh;
+};
+
+void vk_boot_names_free(struct vk_snapshots *snapshots) {
+    struct vk_boot_name *item, *next;
+
+    HASH_ITER(hh, snapshots->boot_names, item, next) {
+        HASH_DEL(snapshots->boot_names, item);
+        free(item->key);
+        free(item->name);
+        free(item);
+    }
+}
+
+static void remember_boot_name(struct vk_snapshots *snapshots, const char *key, const char *name) {
+    struct vk_boot_name *item;
+
+    HASH_FIND_STR(snapshots->boot_names, key, item);
+    if (item) {
+        free(item->name);
+        item->name = cc_xstrdup(name);
+        return;
+    }
+    if (HASH_COUNT(snapshots->boot_names) >= BOOT_NAMES_MAX)
+        vk_boot_names_free(snapshots);
+    item = CC_NEW(struct vk_boot_name);
+    item->key = cc_xstrdup(key);
+    item->name = cc_xstrdup(name);
+    HASH_ADD_KEYPTR(hh, snapshots->boot_names, item->key, strlen(item->key), item);
+}
+
+static bool is_url(const char *image) {
+    return cc_text_starts_with(image, "http://") || cc_text_starts_with(image, "https://");
+}
+
+/* --- cloud images ----------------------------------------------------------------------------------------------------- */
+
+static bool is_disk_layer(const struct cc_descriptor *layer) {
+    static const char *const types[] = {
+        "application/vnd.cocoonstack.disk.qcow2",         "application/vnd.cocoonstack.disk.raw",
+        "application/vnd.cocoonstack.disk.qcow2.part",    "application/vnd.cocoonstack.disk.raw.part",
+        "application/vnd.cocoonstack.windows.disk.qcow2", "application/vnd.cocoonstack.windows.disk.raw",
+        "application/vnd.cocoonstack.windows.disk.qcow2.part", "application/vnd.cocoonstack.windows.disk.raw.part",
+    };
+
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(types); i++)
+        if (cc_text_equal(layer->media_type, types[i]))
+            return true;
+    return false;
+}
+
+static const char *title_of(const struct cc_descriptor *layer) {
+    return cc_strmap_text(&layer->annotations, "org.opencontainers.image.title");
+}
+
+/* The parts of the disk in order; their number. Insertion keeps equal titles in manifest order. */
+static size_t disk_layers(const struct cc_manifest *manifest, const struct cc_descriptor **ret) {
+    size_t count = 0;
+
+    for (size_t i = 0; i < manifest->layer_count; i++) {
+        const struct cc_descriptor *layer = &manifest->layers[i];
+        size_t at = count;
+
+        if (!is_disk_layer(layer))
+            continue;
+        for (; at > 0 && strcmp(title_of(ret[at - 1]), title_of(layer)) > 0; at--)
+            ret[at] = ret[at - 1];
+        ret[at] = layer;
+        count++;
+    }
+    return count;
+}
+
+static int import_cloud_image(struct vk_snapshots *snapshots, const char *repository, const char *local,
+                              const struct cc_manifest *manifest, struct cc_err *err) {
+    if (manifest->layer_count > CLOUD_IMAGE_LAYERS_MAX)
+        return cc_err_set(err, CC_LIMIT, "cloud image has %zu layers, at most %d are accepted", manifest->layer_count,
+                          CLOUD_IMAGE_LAYERS_MAX);
+
+    const struct cc_descriptor **layers cc_cleanup(cc_free_p) = cc_xcalloc(manifest->layer_count + 1, sizeof *layers);
+    struct vk_import import = {.runtime = &snapshots->runtime, .name = local, .is_image = true};
+    struct cc_writer sink = vk_import_sink(&import);
+    size_t count = disk_layers(manifest, layers);
+    int rc = 0;
+
+    if (count == 0)
+        return cc_err_set(err, CC_PROTOCOL, "cloud image has no disk layer");
+    for (size_t i = 0; i < count && rc == 0; i++)
+        rc = layers[i]->size < 0
+                 ? cc_err_set(err, CC_PROTOCOL, "layer %s has a negative size", title_of(layers[i]))
+                 : snapshots->registry.ops->get_blob(snapshots->registry.ctx, repository, layers[i]->digest,
+                                                     layers[i]->size, &sink, err);
+    return vk_import_end(&import, rc, err);
+}
+
+/* --- run images ------------------------------------------------------------------------------------------------------- */
+
+struct ensure {
+    struct vk_snapshots *snapshots;
+    char *key, *image;
+    bool force;
+};
+
+static void free_ensure(void *arg) {
+    struct ensure *ensure = arg;
+
+    free(ensure->key);
+    free(ensure->image);
+    free(ensure);
+}
+
+static int pull_image(const struct ensure *ensure, struct cc_err *err) {
+    const struct vk_runtime *runtime = &ensure->snapshots->runtime;
+    int rc = runtime->ops->image_pull(runtime->ctx, ensure->image, ensure->force, err);
+
+    if (rc == 0)
+        remember_boot_name(ensure->snapshots, ensure->key, ensure->image);
+    return rc;
+}
+
+static int ensure_cloud_image(const struct ensure *ensure, const char *repository, const char *tag,
+                              const struct cc_manifest *manifest, struct cc_err *err) {
+    const struct vk_runtime *runtime = &ensure->snapshots->runtime;
+    char *local cc_cleanup(cc_free_p) = cc_xasprintf("%s:%s", repository, tag);
+    bool present = false;
+    int rc = 0;
+
+    if (!ensure->force)
+        rc = runtime->ops->image_present(runtime->ctx, local, &present, err);
+    if (rc == 0 && !present)
+        rc = import_cloud_image(ensure->snapshots, repository, local, manifest, err);
+    if (rc == 0)
+        remember_boot_name(ensure->snapshots, ensure->key, local);
+    return rc;
+}
+
+/* The manifest that the configured registry has under the ref; NULL when the ref is none of its, or the registry cannot say:
+ * this path fails open to cocoon's own pull (contract/05 chapter 10 step 3). CANCELED alone is an error. */
+static int peek(const struct ensure *ensure, const char *repository, const char *tag, struct cc_manifest **ret,
+                struct cc_err *err) {
+    const struct cc_registry *registry = &ensure->snapshots->registry;
+    struct cc_manifest_bytes bytes;
+    struct cc_err why;
+
+    *ret = NULL;
+    if (!cc_repository_is_valid(repository) || !cc_tag_is_valid(tag))
+        return 0;
+    int rc = registry->ops->get_manifest(registry->ctx, repository, tag, &bytes, &why);
+    if (rc == 0) {
+        rc = cc_manifest_parse(bytes.body.data, bytes.body.len, ret, &why);
+        cc_manifest_bytes_done(&bytes);
+    }
+    if (rc == CC_CANCELED) {
+        if (err)
+            *err = why;
+        return rc;
+    }
+    if (rc != 0)
+        cc_log_info("the registry has no usable manifest of the image, cocoon pulls it", CC_KV("image", ensure->image),
+                    CC_KV("error", why.msg));
+    return 0;
+}
+
+static int run_ensure(void *arg, struct cc_err *err) {
+    const struct ensure *ensure = arg;
+    struct cc_manifest *manifest cc_cleanup(cc_manifest_free_p) = NULL;
+    struct cc_arena arena cc_cleanup(cc_arena_done) = {0};
+    const char *repository, *tag;
+
+    if (!ensure->snapshots->has_registry || is_url(ensure->image))
+        return pull_image(ensure, err);
+    cc_ref_split(ensure->image, &arena, &repository, &tag);
+    int rc = peek(ensure, repository, tag, &manifest, err);
+    if (rc != 0)
+        return rc;
+
+    enum cc_artifact_kind kind = manifest ? cc_manifest_kind(manifest) : CC_ARTIFACT_UNKNOWN;
+    if (kind == CC_ARTIFACT_SNAPSHOT)
+        return cc_err_set(err, CC_INVALID, "image %s is a snapshot artifact; use mode=clone instead of mode=run",
+                          ensure->image);
+    if (kind == CC_ARTIFACT_CLOUD_IMAGE)
+        return ensure_cloud_image(ensure, repository, tag, manifest, err);
+    return pull_image(ensure, err);
+}
+
+int vk_snapshots_ensure_run_image(struct vk_snapshots *snapshots, const char *image, bool force, struct cc_arena *arena,
+                                  const char **ret, struct cc_err *err) {
+    struct vk_boot_name *boot_name;
+
+    if (cc_text_is_empty(image)) {
+        *ret = "";
+        return 0;
+    }
+    /* Force and non-force flights are kept apart; the image is an exact text. */
+    const char *key = cc_arena_printf(arena, "%s %s", force ? "force" : "keep", image);
+    struct ensure *ensure = CC_NEW(struct ensure);
+    *ensure = (struct ensure){
+        .snapshots = snapshots,
+        .key = cc_xstrdup(key),
+        .image = cc_xstrdup(image),
+        .force = force,
+    };
+    int rc = cc_flights_do(snapshots->images, key, VK_FLIGHT_MS, run_ensure, ensure, free_ensure, err);
+    if (rc != 0)
+        return cc_err_wrap(err, "ensure image %s", image);
+    HASH_FIND_STR(snapshots->boot_names, key, boot_name);
+    *ret = cc_arena_strdup(arena, boot_name ? boot_name->name : image);
+    return 0;
+}
+
+int vk_snapshots_ensure_base_image(struct vk_snapshots *snapshots, const struct vk_snapshot_record *record,
+                                   struct cc_err *err) {
+    const struct vk_runtime *runtime = &snapshots->runtime;
+    struct cc_arena arena cc_cleanup(cc_arena_done) = {0};
+    const char *name;
+    bool present = false;
+    int rc = 0;
+
+    /* cocoon's own --pull handles http(s) bases. */
+    if (cc_text_is_empty(record->image) || is_url(record->image))
+        return 0;
+    if (!cc_text_is_empty(record->image_digest))
+        rc = runtime->ops->image_present(runtime->ctx, record->image_digest, &present, err);
+    if (rc == 0 && !present)
+        rc = vk_snapshots_ensure_run_image(snapshots, record->image, false, &arena, &name, err);
+    return rc == 0 ? 0 : cc_err_wrap(err, "ensure snapshot base image %s", record->image);
+}

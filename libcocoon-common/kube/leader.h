@@ -8,6 +8,8 @@
 #include "base/attributes.h"
 #include "base/error.h"
 #include "kube/client.h"
+#include "kube/event_recorder.h"
+#include "obs/metrics.h"
 
 struct cc_leader_options {
     const struct cc_kube *kube;
@@ -21,8 +23,11 @@ struct cc_leader_options {
     void (*won)(void *ctx);
     void (*lost)(void *ctx, const char *why);
     void *ctx;
+    struct cc_event_recorder *recorder; /* "became leader", "stopped leading" on the Lease; NULL = no events */
+    struct cc_metrics *metrics;         /* leader_election_* families; NULL = none */
 };
-/* Runs until cancelled; a holder then releases the lease within 5 s. Returns CANCELED, or the error of `lost`. */
+/* Runs until cancelled; a holder then releases the lease within 5 s. Returns CANCELED, or the error of `lost`. A leader has
+ * lost when no renewal that was begun in the last renew_deadline_ms has succeeded, or when the Lease names another holder. */
 CC_YIELDS CC_MUST_USE int cc_leader_run(const struct cc_leader_options *options, struct cc_err *err);
 
 #endif

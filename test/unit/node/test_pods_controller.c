@@ -346,7 +346,10 @@ IN_FIBER(pods__failed_create_shows_in_the_status) {
     ck_assert(cc_text_starts_with(world.reasons, "ProviderCreateFailed ProviderCreateFailed "));
     const json_t *body = fake_kube_request_at(world.server, "PATCH", "/status", 0)->body;
     ck_assert_uint_eq(json_object_size(body), 2);
-    ck_assert_uint_eq(json_object_size(json_object_get(body, "metadata")), 1); /* decision 53: the uid only */
+    /* Decision 53: a PATCH with the uid only, where the vector has a PUT with the cache's resourceVersion. */
+    ck_assert_uint_eq(json_object_size(json_object_get(body, "metadata")), 1);
+    ck_assert_str_eq(json_string_value(cc_json_path(body, "metadata", "uid", NULL)), demo_text(&world, "metadata/uid"));
+    CC_VECTOR("08-10.31");
 
     /* When it works at last, the failure does not stay in the status. */
     world.provider->fail_count[CREATE] = 0;
@@ -613,6 +616,15 @@ IN_FIBER(pods__replaced_pod_is_torn_down_before_its_successor_is_created) {
 }
 
 /* The watch was cut, and the new list shows another uid under the name: one update event. */
+static void replace_unseen(struct world *world, char new_uid[64]) {
+    fake_kube_hold_watches(world->server, true);
+    fake_kube_drop(world->server, "pods", "ns", "demo-0");
+    put_demo(world, "", new_uid);
+    fake_kube_compact(world->server);
+    fake_kube_end_watches(world->server, "pods", 410);
+    fake_kube_hold_watches(world->server, false);
+}
+
 IN_FIBER(pods__replacement_seen_as_one_update_is_noticed) {
     struct world world;
     char old_uid[64], new_uid[64];
@@ -620,18 +632,33 @@ IN_FIBER(pods__replacement_seen_as_one_update_is_noticed) {
     put_demo(&world, RUNNING, old_uid);
     started(&world);
     sleep_ms(1000);
-    fake_kube_hold_watches(world.server, true);
-    fake_kube_drop(world.server, "pods", "ns", "demo-0");
-    put_demo(&world, "", new_uid);
-    fake_kube_compact(world.server);
-    fake_kube_end_watches(world.server, "pods", 410);
-    fake_kube_hold_watches(world.server, false);
+    replace_unseen(&world, new_uid);
     sleep_ms(60000);
     ck_assert_uint_eq(count_calls(&world, UPDATE), 0);
     ck_assert_uint_eq(count_calls(&world, DELETE), 1);
     ck_assert_str_eq(call_at(&world, DELETE, 0)->uid, old_uid);
     ck_assert_str_eq(call_at(&world, CREATE, 1)->uid, new_uid);
     ck_assert_int_ge(call_at(&world, CREATE, 1)->start.ns, call_at(&world, DELETE, 0)->end.ns);
+    tear_down(&world);
+}
+
+/* As above, and the provider never tracked the old one: only the watch knew of it. */
+IN_FIBER(pods__untracked_predecessor_goes_first_as_well) {
+    struct world world;
+    char old_uid[64], new_uid[64];
+    set_up(&world);
+    put_demo(&world, "", old_uid);
+    world.provider->fail_code[CREATE] = CC_IO;
+    world.provider->fail_count[CREATE] = -1;
+    started(&world);
+    sleep_ms(10000);
+    world.provider->fail_count[CREATE] = 0;
+    size_t creates = count_calls(&world, CREATE);
+    replace_unseen(&world, new_uid);
+    sleep_ms(60000);
+    ck_assert_uint_eq(count_calls(&world, DELETE), 1);
+    ck_assert_str_eq(call_at(&world, DELETE, 0)->uid, old_uid);
+    ck_assert_str_eq(call_at(&world, CREATE, creates)->uid, new_uid);
     tear_down(&world);
 }
 
@@ -862,6 +889,7 @@ int main(void) {
     tcase_add_test(tests, pods__a_finalizer_of_others_does_not_make_a_loop);
     tcase_add_test(tests, pods__replaced_pod_is_torn_down_before_its_successor_is_created);
     tcase_add_test(tests, pods__replacement_seen_as_one_update_is_noticed);
+    tcase_add_test(tests, pods__untracked_predecessor_goes_first_as_well);
     tcase_add_test(tests, pods__successor_waits_while_the_predecessor_cannot_be_torn_down);
     tcase_add_test(tests, pods__vanished_pod_that_was_never_tracked_goes_through_delete);
     tcase_add_test(tests, pods__nothing_is_torn_down_while_the_live_read_fails);

@@ -1,7 +1,7 @@
 /* The event stream of contract/06 chapter 4. */
 #include <string.h>
 
-#include "base/text.h"
+#include "base/assert.h"
 #include "obs/log.h"
 #include "runtime/cli_internal.h"
 #include "runtime/cli_records.h"
@@ -36,7 +36,8 @@ static void handle_line(struct stream *stream, const char *line, size_t bytes) {
     vk_vm_unref(event.vm);
 }
 
-static void handle_lines(struct stream *stream) {
+/* False at a line that is longer than the bound, finished or not: the stream cannot be trusted any more. */
+static bool handle_lines(struct stream *stream) {
     size_t start = 0;
 
     for (;;) {
@@ -45,10 +46,13 @@ static void handle_lines(struct stream *stream) {
 
         if (!end)
             break;
+        if ((size_t)(end - line) > VK_EVENT_LINE_BYTES_MAX)
+            return false;
         handle_line(stream, line, (size_t)(end - line));
         start += (size_t)(end - line) + 1;
     }
     cc_buf_consume(&stream->pending, start);
+    return stream->pending.len <= VK_EVENT_LINE_BYTES_MAX;
 }
 
 static int follow(struct stream *stream, int fd, struct cc_err *err) {
@@ -56,11 +60,7 @@ static int follow(struct stream *stream, int fd, struct cc_err *err) {
         size_t count;
         char *room = cc_buf_reserve(&stream->pending, READ_BYTES);
 
-        /* Only a line that is longer than the bound leaves no room. */
-        if (!room || stream->pending.len > VK_EVENT_LINE_BYTES_MAX) {
-            cc_log_warn("a line of cocoon vm status is longer than 1048576 bytes, the stream ends");
-            return 0;
-        }
+        cc_assert(room != NULL);
         int rc = cc_io_read(fd, room, READ_BYTES, &count, err);
         if (rc != 0)
             return rc;
@@ -69,7 +69,10 @@ static int follow(struct stream *stream, int fd, struct cc_err *err) {
             return 0;
         }
         cc_buf_commit(&stream->pending, count);
-        handle_lines(stream);
+        if (!handle_lines(stream)) {
+            cc_log_warn("a line of cocoon vm status is longer than 1048576 bytes, the stream ends");
+            return 0;
+        }
     }
 }
 

@@ -70,12 +70,12 @@ int vk_cli_snapshot_export(void *ctx, const char *snapshot, struct vk_transfer *
 int vk_cli_snapshot_import(void *ctx, const char *snapshot, struct vk_transfer **ret, struct cc_writer *ret_writer,
                            struct cc_err *err) {
     struct vk_cli_call call cc_cleanup(vk_cli_call_done);
+
+    vk_cli_call_init(&call, "snapshot import", snapshot);
     /* Fail-closed: an import onto a taken name could not be told from the old copy. */
     int rc = vk_cli_snapshot_remove(ctx, snapshot, err);
-
     if (rc != 0)
         return rc;
-    vk_cli_call_init(&call, "snapshot import", snapshot);
     rc = vk_arguments_snapshot_import(&call.arguments, snapshot, err);
     if (rc == 0)
         rc = transfer_start(ctx, &call, false, ret, err);

@@ -1,9 +1,7 @@
 #include "app.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 
 #include "aio/fiber.h"
@@ -178,16 +176,14 @@ static int open_registry(struct app *app, struct cc_err *err) {
 }
 
 static int open_snapshots(struct app *app, struct cc_err *err) {
-    const char *staging = app->options.staging_directory;
-    if (mkdir(staging, 0700) != 0 && errno != EEXIST)
-        return cc_err_errno(err, errno, "create VK_STAGING_DIR=\"%s\"", staging);
     struct vk_snapshots_options options = {
         .runtime = vk_cocoon_cli_port(app->cli),
         .registry = app->http_registry ? &app->registry : NULL,
         .node_name = app->options.node_name,
-        .spool_directory = cc_arena_printf(&app->arena, "%s/spool", staging),
+        .spool_directory = cc_arena_printf(&app->arena, "%s/spool", app->options.staging_directory),
     };
-    return vk_snapshots_new(app->loop, &options, &app->snapshots, err);
+    int rc = vk_snapshots_new(app->loop, &options, &app->snapshots, err);
+    return rc ? cc_err_wrap(err, "VK_STAGING_DIR=\"%s\"", app->options.staging_directory) : CC_OK;
 }
 
 static int open_host(struct app *app, struct cc_err *err) {

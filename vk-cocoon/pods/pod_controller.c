@@ -172,6 +172,11 @@ static int confirm_gone(const struct vk_pod_controller *controller, const struct
 
 /* --- tear-down ---------------------------------------------------------------------------------------------------- */
 
+/* Whether an error of the provider is the pod's own failure, to be shown. */
+static bool is_failure(const struct cc_err *err) {
+    return err->code != CC_CANCELED && !cc_text_equal(err->reason, VK_POD_BUSY);
+}
+
 static int provider_delete(struct vk_pod_controller *controller, const struct cc_pod *pod, struct cc_err *err) {
     int rc = controller->options.provider.ops->delete_pod(controller->options.provider.ctx, pod, err);
     return rc == CC_NOT_FOUND ? CC_OK : rc;
@@ -264,7 +269,7 @@ static int sync_deleting(struct vk_pod_controller *controller, struct pod_state 
         bool is_running = vk_pod_is_running(pod);
         int64_t grace_s = pod->base.meta.deletion_grace_s;
         int rc = provider_delete(controller, pod, err);
-        if (rc && rc != CC_CANCELED && rc != CC_CONFLICT)
+        if (rc && is_failure(err))
             record(controller, pod, CC_EVENT_WARNING, "ProviderDeleteFailed", err->msg);
         if (rc)
             return cc_err_wrap(err, "delete pod in provider");
@@ -307,7 +312,7 @@ static int apply(struct vk_pod_controller *controller, struct pod_state *state, 
             write_status(controller, now, vk_pod_recovery_patch(now));
         return CC_OK;
     }
-    if (rc != CC_CANCELED && rc != CC_CONFLICT) {
+    if (is_failure(err)) {
         record(controller, pod, CC_EVENT_WARNING, is_create ? "ProviderCreateFailed" : "ProviderUpdateFailed", err->msg);
         const struct cc_pod *now cc_cleanup(unref_p) = cached(controller, state->key);
         if (now && cc_text_equal(now->base.meta.uid, pod->base.meta.uid) && !vk_pod_is_finished(now))

@@ -1,15 +1,26 @@
 #include "pods/pod_provider.h"
 
+#include <stdio.h>
+
+#include "base/text.h"
+
+/* contract/07 12.2 and 14.3 fix these words for a pod that a resumed or deleting operation holds. */
+static int mark_busy(int rc, struct cc_err *err) {
+    if (rc == CC_UNAVAILABLE && err && cc_text_contains(err->msg, "operation still in flight for"))
+        snprintf(err->reason, sizeof(err->reason), "%s", VK_POD_BUSY);
+    return rc;
+}
+
 static int create(void *ctx, const struct cc_pod *pod, struct cc_err *err) {
-    return vk_provider_create(ctx, pod, err);
+    return mark_busy(vk_provider_create(ctx, pod, err), err);
 }
 
 static int update(void *ctx, const struct cc_pod *pod, struct cc_err *err) {
-    return vk_provider_update(ctx, pod, err);
+    return mark_busy(vk_provider_update(ctx, pod, err), err);
 }
 
 static int delete_pod(void *ctx, const struct cc_pod *pod, struct cc_err *err) {
-    return vk_provider_delete(ctx, pod, err);
+    return mark_busy(vk_provider_delete(ctx, pod, err), err);
 }
 
 static const struct cc_pod *get(void *ctx, const char *namespace, const char *name) {

@@ -11,9 +11,12 @@
 #include "kube/watch_cache.h"
 #include "provider/provider.h"
 
+/* err->reason of an operation that was refused because another one holds the pod: it is tried again, but is no failure of
+ * the pod, so that neither its status nor an event shows it. */
+#define VK_POD_BUSY "Busy"
+
 struct vk_pod_provider_ops {
-    /* CONFLICT from these three means that another operation holds the pod: tried again, but not shown as a failure of the
-     * pod. NOT_FOUND from delete counts as success. */
+    /* NOT_FOUND from delete counts as success. */
     CC_YIELDS int (*create)(void *ctx, const struct cc_pod *pod, struct cc_err *err);
     CC_YIELDS int (*update)(void *ctx, const struct cc_pod *pod, struct cc_err *err);
     CC_YIELDS int (*delete_pod)(void *ctx, const struct cc_pod *pod, struct cc_err *err);

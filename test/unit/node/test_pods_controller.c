@@ -37,6 +37,7 @@ struct recorder {
     size_t tracked_count;
     int fail_code[3];     /* CC_OK = succeed */
     int fail_count[3];    /* so many times, < 0 = for ever */
+    const char *fail_reason;
     int64_t takes_ms[3];
     size_t observed, rechecked, busy, running;
 };
@@ -76,6 +77,7 @@ static int do_call(struct recorder *recorder, enum verb verb, const struct cc_po
     if (!rc && recorder->fail_count[verb] != 0) {
         recorder->fail_count[verb] -= recorder->fail_count[verb] > 0;
         rc = cc_err_set(err, (enum cc_code)recorder->fail_code[verb], "provider says no");
+        snprintf(err->reason, sizeof(err->reason), "%s", recorder->fail_reason ? recorder->fail_reason : "");
     }
     if (!rc && verb == DELETE)
         untrack(recorder, pod->base.meta.name);
@@ -373,7 +375,8 @@ IN_FIBER(pods__a_busy_pod_is_retried_without_being_shown_as_failed) {
     put_demo(&world, RUNNING, NULL);
     started(&world);
     sleep_ms(1000);
-    world.provider->fail_code[UPDATE] = CC_CONFLICT;
+    world.provider->fail_code[UPDATE] = CC_UNAVAILABLE;
+    world.provider->fail_reason = VK_POD_BUSY;
     world.provider->fail_count[UPDATE] = 4;
     fake_kube_touch(world.server, "pods", "ns", "demo-0", "{'metadata':{'annotations':{'a':'b'}}}");
     sleep_ms(5000);

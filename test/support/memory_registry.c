@@ -505,27 +505,45 @@ void cc_memory_registry_drop_blob(struct cc_memory_registry *registry, const cha
     drop(registry, find(registry, ENTRY_BLOB, repository, digest));
 }
 
+static json_t *descriptor_of(struct cc_memory_registry *registry, const char *repository, const char *media_type,
+                             const char *title, const char *content_text) {
+    json_t *descriptor = json_object();
+    cc_json_set_text(descriptor, "mediaType", media_type);
+    cc_json_set_text(descriptor, "digest",
+                     cc_memory_registry_put_blob(registry, repository, content_text, strlen(content_text)));
+    cc_json_set_int(descriptor, "size", (int64_t)strlen(content_text));
+    if (title)
+        cc_json_set_new(descriptor, "annotations", json_pack("{s:s}", "org.opencontainers.image.title", title));
+    return descriptor;
+}
+
 void cc_memory_registry_put_snapshot(struct cc_memory_registry *registry, const char *repository, const char *tag,
                                      const char *snapshot_id, const char *base_image, const char *from_node) {
-    static const char state[] = "{\"state\":\"Paused\"}";
+    static const char *const layers[][3] = {
+        {"config.json", "application/vnd.cocoonstack.vm.config+json", "{\"cpus\":2}"},
+        {"memory-ranges", "application/vnd.cocoonstack.vm.memory", "memory of the guest"},
+        {"overlay.qcow2", "application/vnd.cocoonstack.disk.qcow2", "QFI-overlay"},
+        {"state.json", "application/vnd.cocoonstack.vm.state+json", "{\"state\":\"Paused\"}"},
+    };
     char *config cc_cleanup(cc_free_p) =
         cc_xasprintf("{\"schemaVersion\":\"v1\",\"snapshotId\":\"%s\",\"files\":{\"state.json\":{\"mode\":416}}}",
                      snapshot_id);
-    const char *config_digest = cc_memory_registry_put_blob(registry, repository, config, strlen(config));
-    const char *state_digest = cc_memory_registry_put_blob(registry, repository, state, strlen(state));
-    json_t *annotations cc_cleanup(cc_json_decref_p) = json_object();
-    if (base_image)
-        cc_json_set_text(annotations, "cocoonstack.snapshot.baseimage", base_image);
-    if (from_node)
-        cc_json_set_text(annotations, "cocoonstack.snapshot.from-node", from_node);
+    json_t *manifest cc_cleanup(cc_json_decref_p) = json_object();
+    cc_json_set_int(manifest, "schemaVersion", 2);
+    cc_json_set_text(manifest, "mediaType", "application/vnd.oci.image.manifest.v1+json");
+    cc_json_set_text(manifest, "artifactType", "application/vnd.cocoonstack.snapshot.v1+json");
+    cc_json_set_new(manifest, "config",
+                    descriptor_of(registry, repository, "application/vnd.cocoonstack.snapshot.config.v1+json", NULL,
+                                  config));
+    json_t *list = json_array();
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(layers); i++)
+        cc_json_append_new(list, descriptor_of(registry, repository, layers[i][1], layers[i][0], layers[i][2]));
+    cc_json_set_new(manifest, "layers", list);
+    json_t *annotations = json_object();
+    cc_json_set_text_nonempty(annotations, "cocoonstack.snapshot.baseimage", base_image ? base_image : "");
+    cc_json_set_text_nonempty(annotations, "cocoonstack.snapshot.from-node", from_node ? from_node : "");
     cc_json_set_text(annotations, "org.opencontainers.image.created", "2026-09-01T08:30:00Z");
-    char *annotation_text cc_cleanup(cc_free_p) = cc_json_dump(annotations);
-    char *manifest cc_cleanup(cc_free_p) = cc_xasprintf(
-        "{\"schemaVersion\":2,\"mediaType\":\"application/vnd.oci.image.manifest.v1+json\","
-        "\"artifactType\":\"application/vnd.cocoonstack.snapshot.v1+json\","
-        "\"config\":{\"mediaType\":\"application/vnd.cocoonstack.snapshot.config.v1+json\",\"digest\":\"%s\",\"size\":%zu},"
-        "\"layers\":[{\"mediaType\":\"application/vnd.cocoonstack.vm.state+json\",\"digest\":\"%s\",\"size\":%zu,"
-        "\"annotations\":{\"org.opencontainers.image.title\":\"state.json\"}}],\"annotations\":%s}",
-        config_digest, strlen(config), state_digest, sizeof state - 1, annotation_text);
-    cc_memory_registry_put_tag(registry, repository, tag, manifest);
+    cc_json_set_new(manifest, "annotations", annotations);
+    char *text cc_cleanup(cc_free_p) = json_dumps(manifest, JSON_INDENT(2));
+    cc_memory_registry_put_tag(registry, repository, tag, text);
 }

@@ -74,8 +74,8 @@ void cc_memory_registry_drop_tag(struct cc_memory_registry *registry, const char
 const char *cc_memory_registry_put_blob(struct cc_memory_registry *registry, const char *repository, const void *bytes,
                                         size_t count);
 void cc_memory_registry_drop_blob(struct cc_memory_registry *registry, const char *repository, const char *digest);
-/* A small v1 snapshot (config blob, one layer state.json, manifest) under the tag. base_image, from_node: NULL = no
- * annotation. */
+/* A small v1 snapshot (config blob, four layers, manifest of a real one's size) under the tag. base_image, from_node: NULL =
+ * no annotation. */
 void cc_memory_registry_put_snapshot(struct cc_memory_registry *registry, const char *repository, const char *tag,
                                      const char *snapshot_id, const char *base_image, const char *from_node);
 

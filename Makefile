@@ -24,8 +24,10 @@ else ifeq ($(VARIANT),debug)
 CFLAGS  += -O0
 else ifeq ($(VARIANT),valgrind)
 CFLAGS  += -O1 -DCC_VALGRIND
+else ifeq ($(VARIANT),callgraph)
+CFLAGS  += -O0 -fcallgraph-info=su
 else
-$(error VARIANT=$(VARIANT): use release, asan, debug or valgrind)
+$(error VARIANT=$(VARIANT): use release, asan, debug, valgrind or callgraph)
 endif
 
 LIB_SOURCES      := $(sort $(wildcard libcocoon-common/*/*.c))
@@ -152,7 +154,9 @@ lint: ## gcc and clang without warnings, clang-tidy, format, spelling, yields
 valgrind: deps ## the unit tests under valgrind
 	@$(MAKE) --no-print-directory -j$(shell nproc) unit-build VARIANT=valgrind
 	@hack/run-valgrind build/valgrind
-.PHONY: unit-build
+.PHONY: format unit-build
+format: ## formats every C file
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
 unit-build: $(UNIT_TESTS)
 
 # --- installation ------------------------------------------------------------------------------------------------------

@@ -154,7 +154,11 @@ lint: ## gcc and clang without warnings, clang-tidy, format, spelling, yields
 valgrind: deps ## the unit tests under valgrind
 	@$(MAKE) --no-print-directory -j$(shell nproc) unit-build VARIANT=valgrind
 	@hack/run-valgrind build/valgrind
-.PHONY: format unit-build
+bench: deps ## the numbers to hold, each with its bar
+	@$(MAKE) --no-print-directory -j$(shell nproc) all VARIANT=release
+	@hack/kube build > /dev/null
+	@python3 test/cluster/bench.py
+.PHONY: bench format unit-build
 format: ## formats every C file
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 unit-build: $(UNIT_TESTS)

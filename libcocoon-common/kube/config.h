@@ -8,7 +8,10 @@
 #include "base/arena.h"
 #include "base/attributes.h"
 #include "base/error.h"
+#include "base/strmap.h"
 
+#define CC_KUBE_CONFIG_FILES_MAX 64              /* in KUBECONFIG */
+#define CC_KUBE_CREDENTIAL_BYTES_MAX (1024 * 1024) /* a CA, certificate, key or token file */
 #define CC_SERVICE_ACCOUNT_DIRECTORY "/var/run/secrets/kubernetes.io/serviceaccount"
 
 struct cc_kube_config {
@@ -24,7 +27,9 @@ struct cc_kube_config {
     const char *certificate_pem, *key_pem;           /* from *-data */
     const char *certificate_file, *key_file;         /* re-read every 5 min */
     const char *username, *password;
-    const char *impersonate_user;
+    const char *impersonate_user;                    /* C2.8; NULL = nobody */
+    const char *impersonate_uid;
+    struct cc_strlist impersonate_groups;
 };
 
 /* What the loader reads, so that tests can supply their own. */
@@ -35,7 +40,8 @@ struct cc_kube_config_sources {
     const char *service_account_directory; /* NULL = CC_SERVICE_ACCOUNT_DIRECTORY */
 };
 
-/* Order: flag; KUBECONFIG; in-cluster; ~/.kube/config. Caller cc_kube_config_free()s. Errors name the file and the field. */
+/* Order: flag; KUBECONFIG; in-cluster; ~/.kube/config (decision 59). Of a KUBECONFIG list missing files are skipped; when
+ * none is left, in-cluster is tried, then it is an error. Caller cc_kube_config_free()s. Errors name the file and the field. */
 CC_MUST_USE int cc_kube_config_load(const struct cc_kube_config_sources *sources, struct cc_kube_config **ret,
                                     struct cc_err *err);
 void cc_kube_config_free(struct cc_kube_config *config);

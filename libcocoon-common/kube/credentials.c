@@ -1,0 +1,213 @@
+#include "kube/credentials.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/codec.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "obs/log.h"
+
+struct cc_kube_credentials {
+    struct cc_loop *loop;
+    const struct cc_kube_config *config;
+    bool secure;         /* credentials go over https only (C2.6) */
+    char *authorization; /* the last good one */
+    struct cc_mono token_read_at;
+    bool token_stale; /* read again before the next use */
+    bool token_failed; /* the last read failed: logged once */
+    char *certificate, *key;
+    struct cc_mono certificate_read_at;
+    bool certificate_failed;
+};
+
+static void free_secret(char *secret) {
+    if (secret)
+        explicit_bzero(secret, strlen(secret));
+    free(secret);
+}
+
+static int read_file(const char *path, char **ret, struct cc_err *err) {
+    struct cc_buf text cc_cleanup(cc_buf_done);
+
+    cc_buf_init(&text, CC_KUBE_CREDENTIAL_BYTES_MAX);
+    int rc = cc_file_read(path, &text, err);
+    if (rc)
+        return rc;
+    *ret = cc_text_trim(text.data);
+    explicit_bzero(text.data, text.len);
+    if (**ret == '\0') {
+        free(cc_take(*ret));
+        return cc_err_set(err, CC_INVALID, "%s is empty", path);
+    }
+    return 0;
+}
+
+/* --- token ------------------------------------------------------------------------------------------------------------ */
+
+/* A line break in a token would make a header of its own. */
+static int check_token(const char *token, const char *source, struct cc_err *err) {
+    for (const char *at = token; *at; at++) {
+        if ((unsigned char)*at <= ' ' || (unsigned char)*at > '~')
+            return cc_err_set(err, CC_INVALID, "%s holds no bearer token: byte 0x%02x in it", source,
+                              (unsigned)(unsigned char)*at);
+    }
+    return 0;
+}
+
+static int read_token(struct cc_kube_credentials *credentials, struct cc_err *err) {
+    char *token = NULL;
+    int rc = read_file(credentials->config->token_file, &token, err);
+
+    if (rc == 0)
+        rc = check_token(token, credentials->config->token_file, err);
+    if (rc == 0) {
+        free_secret(credentials->authorization);
+        credentials->authorization = cc_xasprintf("Bearer %s", token);
+        credentials->token_read_at = cc_loop_now_mono(credentials->loop);
+        credentials->token_stale = false;
+    }
+    free_secret(token);
+    return rc;
+}
+
+static bool is_token_old(const struct cc_kube_credentials *credentials) {
+    struct cc_mono now = cc_loop_now_mono(credentials->loop);
+
+    return credentials->token_stale || cc_mono_diff_ms(now, credentials->token_read_at) >= CC_TOKEN_REREAD_MS;
+}
+
+const char *cc_kube_credentials_authorization(struct cc_kube_credentials *credentials) {
+    struct cc_err err = {0};
+
+    if (!credentials->secure)
+        return NULL;
+    if (credentials->config->token_file && is_token_old(credentials)) {
+        bool failed = read_token(credentials, &err) != 0;
+
+        /* The file may be in the middle of its replacement: what we have is used until it can be read (C2.2). */
+        if (failed && !credentials->token_failed)
+            cc_log_warn("token file not read again, keeping the last token", CC_KV("error", err.msg));
+        credentials->token_failed = failed;
+    }
+    return credentials->authorization;
+}
+
+void cc_kube_credentials_refused(struct cc_kube_credentials *credentials, struct cc_mono start) {
+    if (credentials->config->token_file && !cc_mono_is_before(start, credentials->token_read_at))
+        credentials->token_stale = true;
+}
+
+static int set_fixed_authorization(struct cc_kube_credentials *credentials, struct cc_err *err) {
+    const struct cc_kube_config *config = credentials->config;
+
+    if (config->token) {
+        credentials->authorization = cc_xasprintf("Bearer %s", config->token);
+        return check_token(config->token, "the configured token", err);
+    }
+    if (config->username) {
+        char *pair = cc_xasprintf("%s:%s", config->username, cc_text_or(config->password, ""));
+        char *encoded = cc_base64_encode(pair, strlen(pair));
+
+        credentials->authorization = cc_xasprintf("Basic %s", encoded);
+        free_secret(pair);
+        free_secret(encoded);
+    }
+    return 0;
+}
+
+/* --- certificate ------------------------------------------------------------------------------------------------------- */
+
+/* Inline text or the content of the file, whichever the configuration has. */
+static int load_pem(const char *pem, const char *file, char **ret, struct cc_err *err) {
+    if (!pem)
+        return read_file(file, ret, err);
+    *ret = cc_xstrdup(pem);
+    return 0;
+}
+
+static int read_certificate(struct cc_kube_credentials *credentials, bool *ret_changed, struct cc_err *err) {
+    const struct cc_kube_config *config = credentials->config;
+    char *certificate = NULL, *key = NULL;
+    int rc = load_pem(config->certificate_pem, config->certificate_file, &certificate, err);
+
+    *ret_changed = false;
+    credentials->certificate_read_at = cc_loop_now_mono(credentials->loop);
+    if (rc == 0)
+        rc = load_pem(config->key_pem, config->key_file, &key, err);
+    if (rc == 0 && (!cc_text_equal(certificate, credentials->certificate) || !cc_text_equal(key, credentials->key))) {
+        char *old = credentials->key;
+
+        *ret_changed = true;
+        free(credentials->certificate);
+        credentials->certificate = cc_take(certificate);
+        credentials->key = cc_take(key);
+        free_secret(old);
+    }
+    free(certificate);
+    free_secret(key);
+    return rc;
+}
+
+static bool has_certificate(const struct cc_kube_config *config) {
+    return config->certificate_pem || config->certificate_file;
+}
+
+bool cc_kube_credentials_refresh_certificate(struct cc_kube_credentials *credentials) {
+    const struct cc_kube_config *config = credentials->config;
+    struct cc_mono now = cc_loop_now_mono(credentials->loop);
+    struct cc_err err = {0};
+    bool changed;
+
+    if (!credentials->secure || (!config->certificate_file && !config->key_file) ||
+        cc_mono_diff_ms(now, credentials->certificate_read_at) < CC_CERTIFICATE_REREAD_MS)
+        return false;
+    bool failed = read_certificate(credentials, &changed, &err) != 0;
+    if (failed && !credentials->certificate_failed)
+        cc_log_warn("client certificate not read again, keeping the last one", CC_KV("error", err.msg));
+    credentials->certificate_failed = failed;
+    return changed;
+}
+
+const char *cc_kube_credentials_certificate(const struct cc_kube_credentials *credentials) {
+    return credentials->certificate;
+}
+
+const char *cc_kube_credentials_key(const struct cc_kube_credentials *credentials) {
+    return credentials->key;
+}
+
+/* --- construction -------------------------------------------------------------------------------------------------------- */
+
+int cc_kube_credentials_new(struct cc_loop *loop, const struct cc_kube_config *config, struct cc_kube_credentials **ret,
+                            struct cc_err *err) {
+    struct cc_kube_credentials *credentials = CC_NEW(struct cc_kube_credentials);
+    bool changed;
+    int rc = 0;
+
+    credentials->loop = loop;
+    credentials->config = config;
+    credentials->secure = cc_text_starts_with(config->server, "https://");
+    if (credentials->secure) {
+        rc = config->token_file ? read_token(credentials, err) : set_fixed_authorization(credentials, err);
+        if (rc == 0 && has_certificate(config))
+            rc = read_certificate(credentials, &changed, err);
+    }
+    if (rc) {
+        cc_kube_credentials_free(credentials);
+        return rc;
+    }
+    *ret = credentials;
+    return 0;
+}
+
+void cc_kube_credentials_free(struct cc_kube_credentials *credentials) {
+    if (!credentials)
+        return;
+    free_secret(credentials->authorization);
+    free(credentials->certificate);
+    free_secret(credentials->key);
+    free(credentials);
+}

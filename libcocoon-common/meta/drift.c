@@ -30,13 +30,14 @@ static bool is_same_quantity(const char *wanted, const char *present) {
 static bool resource_matches(const struct cc_resources *wanted, const struct cc_resources *present, const char *name) {
     const char *limit = cc_resource_get(&wanted->limits, name);
     const char *request = cc_resource_get(&wanted->requests, name);
+    const char *present_request = cc_resource_get(&present->requests, name);
 
     if (limit && !is_same_quantity(limit, cc_resource_get(&present->limits, name)))
         return false;
-    /* The API server fills a missing request from the limit. */
-    if (!request)
-        request = limit;
-    return !request || is_same_quantity(request, cc_resource_get(&present->requests, name));
+    if (request)
+        return is_same_quantity(request, present_request);
+    /* Without a request of its own a container asks for its limit; the API server writes that down. */
+    return !limit || !present_request || is_same_quantity(limit, present_request);
 }
 
 static bool resources_match(const struct cc_resources *wanted, const struct cc_pod *pod, const char **ret_reason) {

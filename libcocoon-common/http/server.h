@@ -12,12 +12,15 @@
 #include "base/buf.h"
 #include "base/error.h"
 
+#define CC_HTTP_SERVER_HEADERS_MAX 1000                              /* of one request; beyond: 431 */
+#define CC_HTTP_SERVER_RESPONSE_BYTES_MAX ((size_t)64 * 1024 * 1024) /* limit of response->body; beyond: 500 */
+
 struct cc_http_server_limits {
     size_t header_bytes;      /* 0 = 1 MiB; beyond: 431 */
     size_t body_bytes;        /* 0 = 64 KiB; beyond: 413 */
     int connections;          /* 0 = 256; beyond: 503 and close */
-    int64_t header_read_ms;   /* 0 = 32 s; beyond: 408 */
-    int64_t idle_ms;          /* 0 = 90 s */
+    int64_t header_read_ms;   /* 0 = 32 s; beyond: 408. Head and body of a request have so much each */
+    int64_t idle_ms;          /* 0 = 90 s, between requests; also for one response (or one write of a streamed one) */
 };
 
 struct cc_http_server;
@@ -34,23 +37,47 @@ struct cc_http_server_request {
 const char *cc_http_server_header(const struct cc_http_server_request *request, const char *name);
 /* First query value of key, form-decoded into a new text (caller frees); NULL when absent. */
 char *cc_http_server_query(const struct cc_http_server_request *request, const char *key);
+/* The k-th value of key, for parameters that repeat. A malformed pair counts as absent. */
+char *cc_http_server_query_at(const struct cc_http_server_request *request, const char *key, size_t k);
 
 struct cc_http_server_response {
     int status;               /* default 200 */
     const char *content_type; /* default text/plain; charset=utf-8; a literal */
     struct cc_buf body;
+    struct cc_buf headers;    /* private: cc_http_server_set_header */
+    struct cc_http_exchange *exchange; /* private: of a streamed body */
 };
+/* Adds a header. name is a token; a value with control characters is not sent. Content-Type, Content-Length,
+ * Transfer-Encoding, Connection and Date are the server's own. */
+void cc_http_server_set_header(struct cc_http_server_response *response, const char *name, const char *value);
+/* Streams the body instead of filling response->body: sends the head now, with Content-Length when bytes >= 0, else
+ * chunked. The handler then writes the body, and ends it by returning; a body shorter than announced, or an abort, closes
+ * the connection so that the client notices. Only for responses made by the server, not for tests of bare handlers. */
+CC_YIELDS CC_MUST_USE int cc_http_server_stream(struct cc_http_server_response *response, int64_t bytes,
+                                                struct cc_err *err);
+/* UNAVAILABLE when the client has gone, TIMEOUT when it takes nothing for idle_ms. */
+CC_YIELDS CC_MUST_USE int cc_http_server_write(struct cc_http_server_response *response, const void *bytes,
+                                               size_t count, struct cc_err *err);
+void cc_http_server_abort(struct cc_http_server_response *response);
+
+/* A handler runs on its connection's fiber; it bounds its own awaits. */
 typedef CC_YIELDS void (*cc_http_handler)(void *ctx, const struct cc_http_server_request *request,
                                           struct cc_http_server_response *response);
 
 struct cc_http_server *cc_http_server_new(struct cc_loop *loop, const struct cc_http_server_limits *limits);
-/* method NULL = any of GET and HEAD. path exact, or a prefix when it ends with '/'; longest match wins. */
+/* method NULL = any of GET and HEAD. path exact, or a prefix when it ends with '/'; longest match wins. Both are literals.
+ * A known path asked with another method: 405 with Allow; no match: 404. */
 void cc_http_server_route(struct cc_http_server *server, const char *method, const char *path, cc_http_handler handler,
                           void *ctx);
 /* address: "host:port", ":port" (all addresses), "[v6]:port"; port 0 = any. IO/DENIED when it cannot be bound (decision
  * 75: callers exit 1). Starts accepting. */
 CC_MUST_USE int cc_http_server_listen(struct cc_http_server *server, const char *address, struct cc_err *err);
+/* The port of the first address. */
 int cc_http_server_port(const struct cc_http_server *server);
+/* Open connections, for tests and gauges. */
+int cc_http_server_connections(const struct cc_http_server *server);
+/* free()s the memory with the server: for the context of routes. */
+void cc_http_server_keep(struct cc_http_server *server, void *take_memory);
 /* Stops accepting, cancels connections, waits for them. NULL is fine. */
 CC_YIELDS void cc_http_server_free(struct cc_http_server *server);
 

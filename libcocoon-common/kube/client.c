@@ -241,19 +241,26 @@ static int call_object(const struct cc_kube *kube, struct cc_kube_call *call, co
 }
 
 int cc_kube_get(const struct cc_kube *kube, const struct cc_kube_ref *ref, json_t **ret, struct cc_err *err) {
-    struct cc_kube_call call = {.verb = "get", .exchange = {.method = "GET"}};
     json_t *object cc_cleanup(cc_json_decref_p) = NULL;
-    int rc = call_object(kube, &call, ref, NULL, &object, err);
+    struct cc_err failure = {0};
+    int rc;
 
-    /* A body that broke off: once more (C5.5). */
-    if (rc == CC_PROTOCOL && wait_fits(LOST_CONNECTION_WAIT_MS)) {
+    for (int attempt = 0;; attempt++) {
+        struct cc_kube_call call = {.verb = "get", .exchange = {.method = "GET"}};
+
+        rc = call_object(kube, &call, ref, NULL, &object, &failure);
+        /* A body that broke off is asked for once more (C5.5). */
+        if (rc != CC_PROTOCOL || failure.status != 0 || attempt > 0 || !wait_fits(LOST_CONNECTION_WAIT_MS))
+            break;
         rc = cc_sleep_ms(LOST_CONNECTION_WAIT_MS, err);
-        if (rc == 0)
-            rc = call_object(kube, &call, ref, NULL, &object, err);
+        if (rc)
+            return rc;
     }
     /* A read has no outcome that could be unknown. */
     if (rc == CC_OUTCOME_UNKNOWN)
-        rc = cc_kube_recode(err, CC_UNAVAILABLE);
+        rc = cc_kube_recode(&failure, CC_UNAVAILABLE);
+    if (rc && err)
+        *err = failure;
     if (rc == 0 && ret)
         *ret = cc_take(object);
     return rc;

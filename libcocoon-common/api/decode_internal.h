@@ -16,6 +16,7 @@
  * thousands of pods holds each of them thousands of times. */
 const char *cc_api_text(const json_t *object, const char *key, struct cc_arena *arena);
 const char *cc_api_text_of(const char *text, struct cc_arena *arena);
+void cc_api_strmap_copy(struct cc_strmap *to, struct cc_arena *arena, const struct cc_strmap *from);
 /* fallback when absent, not an integer, or out of range. */
 int32_t cc_api_int32(const json_t *object, const char *key, int32_t fallback);
 struct cc_wall cc_api_time(const json_t *object, const char *key);

@@ -1,5 +1,6 @@
-/* A deep copy: one that only held on to its original would chain the past of a pod together, since copies of copies are
- * what a node keeps. */
+/* A deep copy that takes no more room than it must: arrays of the right length, shared words. It is also how a freshly
+ * decoded pod gets compact. One that only held on to its original would chain the past of a pod together, since copies of
+ * copies are what a node keeps. */
 #include <string.h>
 
 #include "api/decode_internal.h"
@@ -27,8 +28,8 @@ static void copy_meta(struct cc_object_meta *meta, const struct cc_object_meta *
     copy_text(&meta->namespace, arena);
     copy_text(&meta->uid, arena);
     copy_text(&meta->resource_version, arena);
-    cc_strmap_copy(&meta->labels, arena, &from->labels);
-    cc_strmap_copy(&meta->annotations, arena, &from->annotations);
+    cc_api_strmap_copy(&meta->labels, arena, &from->labels);
+    cc_api_strmap_copy(&meta->annotations, arena, &from->annotations);
     cc_strlist_copy(&meta->finalizers, arena, &from->finalizers);
     meta->owners = copy_array(from->owners, from->owner_count, sizeof *from->owners, arena);
     for (size_t i = 0; i < meta->owner_count; i++) {
@@ -43,7 +44,7 @@ static void copy_spec(struct cc_pod *pod, const struct cc_pod *from, struct cc_a
     copy_text(&pod->node_name, arena);
     copy_text(&pod->service_account, arena);
     copy_text(&pod->restart_policy, arena);
-    cc_strmap_copy(&pod->node_selector, arena, &from->node_selector);
+    cc_api_strmap_copy(&pod->node_selector, arena, &from->node_selector);
     pod->tolerations = copy_array(from->tolerations, from->toleration_count, sizeof *from->tolerations, arena);
     for (size_t i = 0; i < pod->toleration_count; i++) {
         copy_text(&pod->tolerations[i].key, arena);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "meta/keys.h"
 #include "support/api_objects.h"
 
 #define POD                                                                                                            \
@@ -155,6 +156,35 @@ START_TEST(pod__clone_outlives_the_original_and_can_be_changed) {
 }
 END_TEST
 
+/* Thousands of cached pods hold the same words: each of them is there once. */
+START_TEST(pod__shares_the_words_that_every_pod_has) {
+    static const char *const KEYS[] = {CC_KEY_SET_NAME, CC_KEY_ROLE, CC_KEY_SLOT, CC_KEY_APP_NAME, CC_KEY_VM_NAME, CC_KEY_IMAGE,
+                                       CC_KEY_MODE, CC_KEY_OS, CC_KEY_STORAGE, CC_KEY_NETWORK, CC_KEY_SNAPSHOT_POLICY,
+                                       CC_KEY_MANAGED, CC_KEY_FORK_FROM, CC_KEY_CONN_TYPE, CC_KEY_BACKEND, CC_KEY_VM_ID, CC_KEY_IP,
+                                       CC_KEY_GENERATION, CC_KEY_HIBERNATE, CC_KEY_LIFECYCLE_STATE,
+                                       CC_KEY_LIFECYCLE_GENERATION, CC_KEY_POOL, "foreign"};
+    json_t *json = api_json(POD);
+    const struct cc_pod *a, *b;
+
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(KEYS); i++)
+        json_object_set_new(api_at(json, "metadata", "annotations", NULL), KEYS[i], json_string("true"));
+    a = api_pod_of(json);
+    b = api_pod_of(json);
+    ck_assert_uint_eq(a->base.meta.annotations.count, CC_ARRAY_LENGTH(KEYS));
+    ck_assert_uint_eq(a->base.meta.annotations.capacity, CC_ARRAY_LENGTH(KEYS));
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(KEYS); i++) {
+        const struct cc_pair *pair = &a->base.meta.annotations.items[i];
+        ck_assert_msg((pair->key == b->base.meta.annotations.items[i].key) == (strcmp(pair->key, "foreign") != 0), "%s",
+                      pair->key);
+    }
+    ck_assert_ptr_eq(a->phase, b->phase);
+    ck_assert_ptr_eq(a->conditions[0].type, b->conditions[0].type);
+    cc_pod_unref(a);
+    cc_pod_unref(b);
+    json_decref(json);
+}
+END_TEST
+
 START_TEST(pod__holds_at_most_the_bounds_of_the_header) {
     json_t *json = api_json("{'metadata':{'name':'p'},'spec':{'containers':[]},'status':{'containerStatuses':[]}}");
     const struct cc_pod *pod;
@@ -182,6 +212,7 @@ int main(void) {
     tcase_add_test(tcase, pod__without_a_name_is_refused);
     tcase_add_test(tcase, pod__digest_covers_the_relevant_fields_only);
     tcase_add_test(tcase, pod__clone_outlives_the_original_and_can_be_changed);
+    tcase_add_test(tcase, pod__shares_the_words_that_every_pod_has);
     tcase_add_test(tcase, pod__holds_at_most_the_bounds_of_the_header);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);

@@ -16,11 +16,12 @@
 
 #define REAP_MS 10000          /* then a fiber of its own goes on waiting for a killed child */
 #define DRAIN_MS 5000          /* after a kill, for the output pipes to close: a grandchild may hold them */
+#define ASK_MS_MAX 64          /* between two looks at a child where the kernel has no pidfd */
 #define READ_BYTES ((size_t)64 * 1024)
 
 struct cc_process {
     pid_t pid;
-    int pidfd; /* open until cc_process_free: several fibers may wait on it */
+    int pidfd; /* open until cc_process_free: several fibers may wait on it; -1 = ask now and then */
     int in, out, error;
     bool reaped;
     struct cc_exit exit;
@@ -129,8 +130,8 @@ void cc_process_kill(struct cc_process *process, int signal_number) {
 }
 
 int cc_process_wait(struct cc_process *process, struct cc_exit *ret, struct cc_err *err) {
-    while (!try_reap(process)) {
-        int rc = cc_io_wait(process->pidfd, CC_IO_READ, err);
+    for (int64_t pause_ms = 1; !try_reap(process); pause_ms = pause_ms < ASK_MS_MAX ? pause_ms * 2 : pause_ms) {
+        int rc = process->pidfd >= 0 ? cc_io_wait(process->pidfd, CC_IO_READ, err) : cc_sleep_ms(pause_ms, err);
         if (rc != 0)
             return rc;
     }
@@ -239,14 +240,19 @@ static void kill_and_drain(struct run *run) {
 
 int cc_process_run(const char *const *argv, const void *input, size_t input_count, struct cc_buf *out,
                    struct cc_buf *error, struct cc_exit *ret, struct cc_err *err) {
-    struct cc_process_options options = {
-        .argv = argv,
-        .in = input_count > 0 ? CC_STDIO_PIPE : CC_STDIO_NULL,
-        .out = CC_STDIO_PIPE,
-        .error = error ? CC_STDIO_PIPE : CC_STDIO_TO_STDOUT,
-    };
+    const struct cc_process_options options = {.argv = argv};
+
+    return cc_process_run_with(&options, input, input_count, out, error, ret, err);
+}
+
+int cc_process_run_with(const struct cc_process_options *options, const void *input, size_t input_count,
+                        struct cc_buf *out, struct cc_buf *error, struct cc_exit *ret, struct cc_err *err) {
+    struct cc_process_options piped = *options;
     struct run run = {.input = input, .input_left = input_count, .out = out, .error = error};
-    int rc = cc_process_start(&options, &run.process, err);
+    piped.in = input_count > 0 ? CC_STDIO_PIPE : CC_STDIO_NULL;
+    piped.out = CC_STDIO_PIPE;
+    piped.error = error ? CC_STDIO_PIPE : CC_STDIO_TO_STDOUT;
+    int rc = cc_process_start(&piped, &run.process, err);
     if (rc != 0)
         return rc;
     run.chunk = cc_xmalloc(READ_BYTES);
@@ -257,5 +263,5 @@ int cc_process_run(const char *const *argv, const void *input, size_t input_coun
         kill_and_drain(&run);
     free(run.chunk);
     cc_process_free(run.process);
-    return rc != 0 ? cc_err_wrap(err, "'%s'", argv[0]), rc : 0;
+    return rc != 0 ? cc_err_wrap(err, "'%s'", options->argv[0]), rc : 0;
 }

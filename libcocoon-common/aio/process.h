@@ -55,5 +55,9 @@ CC_YIELDS void cc_process_free(struct cc_process *process);
 CC_YIELDS CC_MUST_USE int cc_process_run(const char *const *argv, const void *input, size_t input_count,
                                          struct cc_buf *out, struct cc_buf *error, struct cc_exit *ret,
                                          struct cc_err *err);
+/* The same with more of the options: argv, env, pipe_bytes and before_exec are taken, the streams are not. */
+CC_YIELDS CC_MUST_USE int cc_process_run_with(const struct cc_process_options *options, const void *input,
+                                              size_t input_count, struct cc_buf *out, struct cc_buf *error,
+                                              struct cc_exit *ret, struct cc_err *err);
 
 #endif

@@ -19,12 +19,16 @@ void vk_cli_call_done(struct vk_cli_call *call) {
     cc_arena_done(&call->arena);
 }
 
-int vk_cli_check(const struct vk_cocoon_cli *cli, struct cc_err *err) {
-    if (!cli->host_namespaces)
+int vk_cli_options(struct vk_cocoon_cli *cli, const struct vk_cli_call *call, struct cc_process_options *ret,
+                   struct cc_err *err) {
+    *ret = (struct cc_process_options){.argv = vk_arguments_vector(&call->arguments, cli->binary)};
+    if (!cli->host_options)
         return 0;
-    return cc_err_set(err, CC_UNSUPPORTED,
-                      "VK_HOST_NAMESPACES: children cannot be moved to the host's namespaces by this build; run vk-cocoon "
-                      "on the host");
+    if (!cli->host && vk_host_namespaces_open(cli->host_options, &cli->host, err) != 0)
+        return vk_cli_start_failed(cli, call->verb, CC_IO, err);
+    ret->before_exec = vk_host_namespaces_enter;
+    ret->before_exec_ctx = cli->host;
+    return 0;
 }
 
 int vk_cli_start_failed(const struct vk_cocoon_cli *cli, const char *verb, int rc, struct cc_err *err) {
@@ -75,14 +79,14 @@ const char *vk_cli_call_text(const struct vk_cli_call *call) {
 static const char *separator(const struct vk_cli_call *call) { return call->subject[0] ? " " : ""; }
 
 static int run(struct vk_cocoon_cli *cli, struct vk_cli_call *call, struct cc_buf *error, struct cc_err *err) {
-    const char *const *argv = vk_arguments_vector(&call->arguments, cli->binary);
+    struct cc_process_options options;
     struct cc_exit exit = {0};
-    int rc = vk_cli_check(cli, err);
+    int rc = vk_cli_options(cli, call, &options, err);
 
     if (rc != 0)
         return rc;
     cc_log_debug("cocoon call", CC_KV("arguments", vk_arguments_text(&call->arguments)));
-    rc = cc_process_run(argv, NULL, 0, &call->out, error, &exit, err);
+    rc = cc_process_run_with(&options, NULL, 0, &call->out, error, &exit, err);
     if (rc != 0)
         return vk_cli_start_failed(cli, call->verb, rc, err);
     if (exit.signal == 0 && exit.status == 0)

@@ -80,19 +80,17 @@ int vk_cli_watch(void *ctx, CC_YIELDS void (*handler)(void *handler_ctx, const s
                  void (*started)(void *handler_ctx), void *handler_ctx, struct cc_err *err) {
     struct vk_cocoon_cli *cli = ctx;
     struct vk_cli_call call cc_cleanup(vk_cli_call_done);
+    struct cc_process_options options;
     struct cc_process *process = NULL;
-    int rc = vk_cli_check(cli, err);
 
     vk_cli_call_init(&call, "vm status", "");
+    vk_arguments_events(&call.arguments);
+    int rc = vk_cli_options(cli, &call, &options, err);
     if (rc != 0)
         return rc;
-    vk_arguments_events(&call.arguments);
     cc_log_debug("cocoon call", CC_KV("arguments", vk_arguments_text(&call.arguments)));
-    rc = cc_process_start(&(struct cc_process_options){.argv = vk_arguments_vector(&call.arguments, cli->binary),
-                                                       .in = CC_STDIO_NULL,
-                                                       .out = CC_STDIO_PIPE,
-                                                       .error = CC_STDIO_NULL},
-                          &process, err);
+    options.out = CC_STDIO_PIPE;
+    rc = cc_process_start(&options, &process, err);
     if (rc != 0)
         return vk_cli_start_failed(cli, call.verb, rc, err);
     if (started)

@@ -11,7 +11,8 @@
 
 struct vk_cocoon_cli {
     char *binary, *restore_mode;
-    bool host_namespaces;
+    const struct vk_host_namespaces_options *host_options; /* NULL = stay here */
+    struct vk_host_namespaces *host;                       /* opened at the first call */
 };
 
 /* One finished call. Zero it before use; vk_cli_call_done. */
@@ -39,8 +40,9 @@ int vk_cli_garbage(const struct vk_cocoon_cli *cli, const struct vk_cli_call *ca
 /* A child that could not be started. "Not found" would be read as the absence of a VM, so every cause becomes CC_IO, except
  * the caller's own TIMEOUT and CANCELED. */
 int vk_cli_start_failed(const struct vk_cocoon_cli *cli, const char *verb, int rc, struct cc_err *err);
-/* CC_UNSUPPORTED where the adapter cannot run children as asked (decision 77). */
-CC_MUST_USE int vk_cli_check(const struct vk_cocoon_cli *cli, struct cc_err *err);
+/* The options of a child: its arguments and where it runs (decision 77). Streams are the caller's to fill in. */
+CC_MUST_USE int vk_cli_options(struct vk_cocoon_cli *cli, const struct vk_cli_call *call, struct cc_process_options *ret,
+                               struct cc_err *err);
 /* "exit status 1", "signal: SIGKILL". */
 const char *vk_cli_exit_text(const struct cc_exit *exit, struct cc_arena *arena);
 

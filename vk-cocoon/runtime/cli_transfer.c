@@ -17,18 +17,18 @@ struct vk_transfer {
 
 static int transfer_start(struct vk_cocoon_cli *cli, struct vk_cli_call *call, bool is_export, struct vk_transfer **ret,
                           struct cc_err *err) {
+    struct cc_process_options options;
     struct cc_process *process = NULL;
-    int rc = vk_cli_check(cli, err);
+    int rc = vk_cli_options(cli, call, &options, err);
 
     if (rc != 0)
         return rc;
     cc_log_debug("cocoon call", CC_KV("arguments", vk_arguments_text(&call->arguments)));
-    rc = cc_process_start(&(struct cc_process_options){.argv = vk_arguments_vector(&call->arguments, cli->binary),
-                                                       .in = is_export ? CC_STDIO_NULL : CC_STDIO_PIPE,
-                                                       .out = is_export ? CC_STDIO_PIPE : CC_STDIO_NULL,
-                                                       .error = CC_STDIO_NULL,
-                                                       .pipe_bytes = PIPE_BYTES},
-                          &process, err);
+    options.in = is_export ? CC_STDIO_NULL : CC_STDIO_PIPE;
+    options.out = is_export ? CC_STDIO_PIPE : CC_STDIO_NULL;
+    options.error = CC_STDIO_NULL;
+    options.pipe_bytes = PIPE_BYTES;
+    rc = cc_process_start(&options, &process, err);
     if (rc != 0)
         return vk_cli_start_failed(cli, call->verb, rc, err);
 

@@ -15,13 +15,14 @@ struct vk_cocoon_cli *vk_cocoon_cli_new(const struct vk_cocoon_cli_options *opti
 
     cli->binary = cc_xstrdup(cc_text_or(options->binary, BINARY_DEFAULT));
     cli->restore_mode = cc_xstrdup(cc_text_or(options->restore_mode, ""));
-    cli->host_namespaces = options->host_namespaces;
+    cli->host_options = options->host_namespaces;
     return cli;
 }
 
 void vk_cocoon_cli_free(struct vk_cocoon_cli *cli) {
     if (!cli)
         return;
+    vk_host_namespaces_close(cli->host);
     free(cli->binary);
     free(cli->restore_mode);
     free(cli);
@@ -165,12 +166,13 @@ static int vm_exec(void *ctx, const struct vk_exec_options *options, struct cc_b
                    struct cc_err *err) {
     struct vk_cocoon_cli *cli = ctx;
     struct vk_cli_call call cc_cleanup(vk_cli_call_done);
+    struct cc_process_options process;
     struct cc_exit exit = {0};
 
     vk_cli_call_init(&call, "vm exec", options->vm_id);
     int rc = vk_arguments_exec(&call.arguments, options, false, err);
     if (rc == 0)
-        rc = vk_cli_check(cli, err);
+        rc = vk_cli_options(cli, &call, &process, err);
     if (rc != 0)
         return cc_err_wrap(err, "cocoon vm exec");
     if (!output) {
@@ -179,7 +181,7 @@ static int vm_exec(void *ctx, const struct vk_exec_options *options, struct cc_b
     }
     /* The command is not logged: its environment may hold secrets. */
     cc_log_debug("cocoon vm exec", CC_KV("vm", options->vm_id));
-    rc = cc_process_run(vk_arguments_vector(&call.arguments, cli->binary), NULL, 0, output, NULL, &exit, err);
+    rc = cc_process_run_with(&process, NULL, 0, output, NULL, &exit, err);
     if (rc != 0)
         return vk_cli_start_failed(cli, call.verb, rc, err);
     *ret_exit_code = vk_exec_code_of(&exit);
@@ -193,19 +195,18 @@ int vk_exec_code_of(const struct cc_exit *exit) {
 int vk_cocoon_cli_exec_start(struct vk_cocoon_cli *cli, const struct vk_exec_options *options, bool with_stdin,
                              struct cc_process **ret, struct cc_err *err) {
     struct vk_cli_call call cc_cleanup(vk_cli_call_done);
+    struct cc_process_options process;
 
     vk_cli_call_init(&call, "vm exec", options->vm_id);
     int rc = vk_arguments_exec(&call.arguments, options, with_stdin, err);
     if (rc == 0)
-        rc = vk_cli_check(cli, err);
+        rc = vk_cli_options(cli, &call, &process, err);
     if (rc != 0)
         return cc_err_wrap(err, "cocoon vm exec");
     cc_log_debug("cocoon vm exec", CC_KV("vm", options->vm_id));
-    rc = cc_process_start(&(struct cc_process_options){.argv = vk_arguments_vector(&call.arguments, cli->binary),
-                                                       .in = with_stdin ? CC_STDIO_PIPE : CC_STDIO_NULL,
-                                                       .out = CC_STDIO_PIPE,
-                                                       .error = CC_STDIO_PIPE},
-                          ret, err);
+    process.in = with_stdin ? CC_STDIO_PIPE : CC_STDIO_NULL;
+    process.out = process.error = CC_STDIO_PIPE;
+    rc = cc_process_start(&process, ret, err);
     return rc == 0 ? 0 : vk_cli_start_failed(cli, call.verb, rc, err);
 }
 

@@ -3,6 +3,7 @@
  * test_runtime_save_procedure. */
 #include <check.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -545,21 +546,69 @@ static void watches_until_cancelled(void *arg) {
 START_TEST(cli__watch_is_cancelled) { cc_test_run(watches_until_cancelled, NULL); }
 END_TEST
 
-static void refuses_host_namespaces(void *arg) {
+/* Decision 77. Method: this process leaves its host name behind in a UTS namespace of its own; its children find that of the
+ * parent process, which plays pid 1. The cgroup is a plain directory. */
+static void leaves_the_container(void *arg) {
+    char slice[160], leaf[192], procs[224], host_name[65] = "", expected[96];
+    const char *words[] = {"x"};
+    struct vk_exec_options exec = {.vm_id = "A1", .argv = words, .argc = 1};
+    char namespaces[64];
+    struct vk_host_namespaces_options options = {
+        .namespaces_directory = namespaces, .cgroup_root = directory, .cgroup_parent = "test.slice"};
     struct vk_cocoon_cli *moved =
-        vk_cocoon_cli_new(&(struct vk_cocoon_cli_options){.binary = binary, .host_namespaces = true});
+        vk_cocoon_cli_new(&(struct vk_cocoon_cli_options){.binary = binary, .host_namespaces = &options});
     struct vk_runtime port = vk_cocoon_cli_port(moved);
+    struct cc_buf output cc_cleanup(cc_buf_done) = {0};
+    struct cc_err err;
+    int code = -1;
+
+    (void)arg;
+    snprintf(namespaces, sizeof namespaces, "/proc/%d/ns", (int)getppid());
+    cc_buf_init(&output, 4096);
+    ck_assert_int_eq(gethostname(host_name, sizeof host_name), 0);
+    snprintf(slice, sizeof slice, "%s/test.slice", directory);
+    snprintf(leaf, sizeof leaf, "%s/vk-cocoon-cli.scope", slice);
+    snprintf(procs, sizeof procs, "%s/cgroup.procs", leaf);
+    write_script("uname -n");
+    bool is_root = unshare(CLONE_NEWUTS) == 0 && sethostname("inside", 6) == 0;
+    /* No cgroup to join: the child would die with the pod, so it does not start. */
+    ck_assert_int_eq(port.ops->exec(port.ctx, &exec, &output, &code, &err), CC_IO);
+    ck_assert_str_eq(calls(), "");
+    if (is_root) {
+        ck_assert_int_eq(access(leaf, F_OK), 0);
+        ck_assert_int_eq(cc_file_replace(procs, "", 0, 0644, NULL), 0);
+        ck_assert_msg(port.ops->exec(port.ctx, &exec, &output, &code, &err) == 0, "%s", err.msg);
+        snprintf(expected, sizeof expected, "%s\n", host_name);
+        ck_assert_str_eq(output.data, expected);
+    }
+    unlink(procs);
+    rmdir(leaf);
+    rmdir(slice);
+    vk_cocoon_cli_free(moved);
+}
+
+START_TEST(cli__children_leave_the_container) { cc_test_run(leaves_the_container, NULL); }
+END_TEST
+
+static void has_no_host(void *arg) {
+    struct vk_host_namespaces_options options = {.namespaces_directory = directory};
+    struct vk_cocoon_cli *moved =
+        vk_cocoon_cli_new(&(struct vk_cocoon_cli_options){.binary = binary, .host_namespaces = &options});
+    struct vk_runtime port = vk_cocoon_cli_port(moved);
+    const struct vk_vm *vm;
     struct cc_err err;
 
     (void)arg;
     write_script("exit 0");
-    ck_assert_int_eq(port.ops->start(port.ctx, "A1", &err), CC_UNSUPPORTED);
+    /* The missing namespace file is not a missing VM. */
+    ck_assert_int_eq(port.ops->inspect(port.ctx, "A1", &vm, &err), CC_IO);
+    ck_assert_int_eq(err.code, CC_IO);
     ck_assert_ptr_nonnull(strstr(err.msg, "VK_HOST_NAMESPACES"));
     ck_assert_str_eq(calls(), "");
     vk_cocoon_cli_free(moved);
 }
 
-START_TEST(cli__host_namespaces_are_refused) { cc_test_run(refuses_host_namespaces, NULL); }
+START_TEST(cli__host_namespaces_that_cannot_be_opened) { cc_test_run(has_no_host, NULL); }
 END_TEST
 
 int main(void) {
@@ -582,7 +631,8 @@ int main(void) {
     tcase_add_test(cases, cli__watch);
     tcase_add_test(cases, cli__watch_ends_at_a_line_over_1_mib);
     tcase_add_test(cases, cli__watch_is_cancelled);
-    tcase_add_test(cases, cli__host_namespaces_are_refused);
+    tcase_add_test(cases, cli__children_leave_the_container);
+    tcase_add_test(cases, cli__host_namespaces_that_cannot_be_opened);
     suite_add_tcase(suite, cases);
 
     SRunner *runner = srunner_create(suite);

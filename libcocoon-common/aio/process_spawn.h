@@ -15,7 +15,7 @@ enum cc_spawn_stage { CC_SPAWN_STDIO = 1, CC_SPAWN_HOOK, CC_SPAWN_EXEC };
 
 struct cc_spawned {
     pid_t pid;
-    int pidfd;
+    int pidfd;                /* -1 where the kernel has none */
     int report;               /* read end, non-blocking */
     int in, out, error;       /* the parent's ends, -1 where there is none */
 };

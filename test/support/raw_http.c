@@ -40,6 +40,17 @@ void cc_raw_receive(int fd, int64_t ms, struct cc_buf *into) {
         cc_buf_puts(into, "...open");
 }
 
+void cc_raw_receive_until(int fd, const char *text, struct cc_buf *into) {
+    char chunk[16384];
+    size_t count = 1;
+    CC_DEADLINE_MS(10000);
+    while (!cc_text_contains(into->data, text) && count > 0) {
+        ck_assert_msg(cc_io_read(fd, chunk, sizeof chunk, &count, NULL) == 0, "no '%s' in '%s'", text, into->data);
+        cc_buf_append(into, chunk, count);
+    }
+    ck_assert_msg(cc_text_contains(into->data, text), "no '%s' in '%s'", text, into->data);
+}
+
 char *cc_raw_exchange(int port, const char *request) {
     struct cc_buf response;
     int fd = cc_raw_connect(port);

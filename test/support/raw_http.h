@@ -13,6 +13,8 @@ void cc_raw_send(int fd, const char *bytes, size_t count);
 /* Everything until the server closes, or until ms have passed without the end: then "...open" is appended. Into `into`,
  * initialised by the caller. */
 void cc_raw_receive(int fd, int64_t ms, struct cc_buf *into);
+/* Appends what comes until `into` contains the text; fails the test when it does not come within 10 s. */
+void cc_raw_receive_until(int fd, const char *text, struct cc_buf *into);
 /* Connect, send, receive to the end, close. The caller frees the text. */
 char *cc_raw_exchange(int port, const char *request);
 /* Status of a response text, 0 when there is none. */

@@ -22,9 +22,9 @@ void vk_cli_call_done(struct vk_cli_call *call) {
 int vk_cli_options(struct vk_cocoon_cli *cli, const struct vk_cli_call *call, struct cc_process_options *ret,
                    struct cc_err *err) {
     *ret = (struct cc_process_options){.argv = vk_arguments_vector(&call->arguments, cli->binary)};
-    if (!cli->host_namespaces)
+    if (!cli->host_options)
         return 0;
-    if (!cli->host && vk_host_namespaces_open(&cli->host_options, &cli->host, err) != 0)
+    if (!cli->host && vk_host_namespaces_open(cli->host_options, &cli->host, err) != 0)
         return vk_cli_start_failed(cli, call->verb, CC_IO, err);
     ret->before_exec = vk_host_namespaces_enter;
     ret->before_exec_ctx = cli->host;

@@ -11,9 +11,8 @@
 
 struct vk_cocoon_cli {
     char *binary, *restore_mode;
-    bool host_namespaces;
-    struct vk_host_namespaces_options host_options;
-    struct vk_host_namespaces *host; /* opened at the first call */
+    const struct vk_host_namespaces_options *host_options; /* NULL = stay here */
+    struct vk_host_namespaces *host;                       /* opened at the first call */
 };
 
 /* One finished call. Zero it before use; vk_cli_call_done. */

@@ -15,8 +15,7 @@ struct vk_cocoon_cli *vk_cocoon_cli_new(const struct vk_cocoon_cli_options *opti
 
     cli->binary = cc_xstrdup(cc_text_or(options->binary, BINARY_DEFAULT));
     cli->restore_mode = cc_xstrdup(cc_text_or(options->restore_mode, ""));
-    cli->host_namespaces = options->host_namespaces;
-    cli->host_options = options->host;
+    cli->host_options = options->host_namespaces;
     return cli;
 }
 

@@ -10,10 +10,9 @@ struct vk_cocoon_cli;
 struct vk_cocoon_cli_options {
     const char *binary;       /* VK_COCOON_BIN; borrowed */
     const char *restore_mode; /* VK_RESTORE_MODE: copy, ondemand, mmap; borrowed */
-    /* VK_HOST_NAMESPACES (decision 77): children leave the container before exec. When the namespaces cannot be opened, every
-     * call fails with that error. */
-    bool host_namespaces;
-    struct vk_host_namespaces_options host; /* zeroed = defaults; its texts are borrowed until free */
+    /* VK_HOST_NAMESPACES (decision 77); NULL = children stay where we are. Borrowed until free. When the namespaces cannot be
+     * opened, every call fails with that error. */
+    const struct vk_host_namespaces_options *host_namespaces;
 };
 struct vk_cocoon_cli *vk_cocoon_cli_new(const struct vk_cocoon_cli_options *options);
 void vk_cocoon_cli_free(struct vk_cocoon_cli *cli);

@@ -556,7 +556,7 @@ static void leaves_the_container(void *arg) {
     struct vk_host_namespaces_options options = {
         .namespaces_directory = namespaces, .cgroup_root = directory, .cgroup_parent = "test.slice"};
     struct vk_cocoon_cli *moved =
-        vk_cocoon_cli_new(&(struct vk_cocoon_cli_options){.binary = binary, .host_namespaces = true, .host = options});
+        vk_cocoon_cli_new(&(struct vk_cocoon_cli_options){.binary = binary, .host_namespaces = &options});
     struct vk_runtime port = vk_cocoon_cli_port(moved);
     struct cc_buf output cc_cleanup(cc_buf_done) = {0};
     struct cc_err err;
@@ -593,7 +593,7 @@ END_TEST
 static void has_no_host(void *arg) {
     struct vk_host_namespaces_options options = {.namespaces_directory = directory};
     struct vk_cocoon_cli *moved =
-        vk_cocoon_cli_new(&(struct vk_cocoon_cli_options){.binary = binary, .host_namespaces = true, .host = options});
+        vk_cocoon_cli_new(&(struct vk_cocoon_cli_options){.binary = binary, .host_namespaces = &options});
     struct vk_runtime port = vk_cocoon_cli_port(moved);
     const struct vk_vm *vm;
     struct cc_err err;

@@ -132,8 +132,12 @@ static int compute_capacity(struct app *app, struct vk_capacity *ret, struct cc_
     if (!facts.storage_known && !*options->node_storage)
         return cc_err_set(err, storage_error.code, "%s; or set VK_NODE_STORAGE", storage_error.msg);
     struct vk_capacity_overrides overrides = {
-        .cpu = options->node_cpu, .memory = options->node_mem, .hugepages = options->node_hugepages,
-        .storage = options->node_storage, .pods = options->node_pods, .reserve_percent = options->reserve_percent,
+        .cpu = options->node_cpu,
+        .memory = options->node_mem,
+        .hugepages = options->node_hugepages,
+        .storage = options->node_storage,
+        .pods = options->node_pods,
+        .reserve_percent = options->reserve_percent,
     };
     return vk_capacity_compute(&facts, &overrides, 0, &app->arena, ret, err);
 }
@@ -142,7 +146,7 @@ static int compute_capacity(struct app *app, struct vk_capacity *ret, struct cc_
 
 static bool is_ready(void *ctx, const char **ret_reason) {
     const struct app *app = ctx;
-    *ret_reason = app->is_stopping                                            ? "stopping"
+    *ret_reason = app->is_stopping                                             ? "stopping"
                   : !app->node || !vk_node_controller_is_registered(app->node) ? "node not registered"
                   : !app->pods || !vk_pod_controller_is_running(app->pods)     ? "pods not synced"
                                                                                : NULL;
@@ -165,8 +169,10 @@ static int open_registry(struct app *app, struct cc_err *err) {
         return CC_OK;
     const struct vk_environment *environment = &app->arguments->environment;
     struct cc_http_registry_options options = {
-        .base = app->options.registry_base, .user_agent = app->user_agent,
-        .getenv = environment->getenv, .getenv_ctx = environment->ctx,
+        .base = app->options.registry_base,
+        .user_agent = app->user_agent,
+        .getenv = environment->getenv,
+        .getenv_ctx = environment->ctx,
     };
     int rc = cc_http_registry_new(app->loop, &options, &app->http_registry, err);
     if (rc)
@@ -189,12 +195,14 @@ static int open_snapshots(struct app *app, struct cc_err *err) {
 static int open_host(struct app *app, struct cc_err *err) {
     const struct vk_options *options = &app->options;
     struct vk_cocoon_cli_options cli = {
-        .binary = options->cocoon_binary, .restore_mode = options->restore_mode,
+        .binary = options->cocoon_binary,
+        .restore_mode = options->restore_mode,
         .host_namespaces = options->host_namespaces,
+        .host = {.cgroup_parent = options->cgroup_parent},
     };
     app->cli = vk_cocoon_cli_new(&cli);
-    struct vk_host_network_options network = {
-        .leases_path = options->leases_path, .control_socket = options->control_socket};
+    struct vk_host_network_options network = {.leases_path = options->leases_path,
+                                              .control_socket = options->control_socket};
     app->network = vk_host_network_new(app->loop, &network);
     return open_snapshots(app, err);
 }
@@ -239,19 +247,30 @@ static void open_node(struct app *app, const struct vk_capacity *capacity) {
     const struct vk_options *options = &app->options;
     struct vk_node_controller_options node = {
         .kube = &app->kube,
-        .identity = {.name = options->node_name, .ip = options->node_ip, .pool = options->node_pool,
-                     .cpu_class = options->snapshot_cpu_class, .provider_id = options->provider_id,
-                     .version = CC_VERSION, .kubelet_port = options->kubelet_port},
+        .identity = {.name = options->node_name,
+                     .ip = options->node_ip,
+                     .pool = options->node_pool,
+                     .cpu_class = options->snapshot_cpu_class,
+                     .provider_id = options->provider_id,
+                     .version = CC_VERSION,
+                     .kubelet_port = options->kubelet_port},
         .capacity = *capacity,
-        .storage = read_storage, .held_bytes = held_bytes, .fatal = node_lost, .ctx = app,
+        .storage = read_storage,
+        .held_bytes = held_bytes,
+        .fatal = node_lost,
+        .ctx = app,
     };
     app->node = vk_node_controller_new(app->loop, &node);
 }
 
 static void open_pods(struct app *app) {
     struct vk_pod_controller_options pods = {
-        .kube = &app->kube, .provider = vk_pod_provider_of(app->provider), .node_name = app->options.node_name,
-        .events = app->pod_events, .metrics = app->metrics, .k8s_qps = app->options.k8s_qps,
+        .kube = &app->kube,
+        .provider = vk_pod_provider_of(app->provider),
+        .node_name = app->options.node_name,
+        .events = app->pod_events,
+        .metrics = app->metrics,
+        .k8s_qps = app->options.k8s_qps,
         .k8s_burst = app->options.k8s_burst,
     };
     app->pods = vk_pod_controller_new(app->loop, &pods);

@@ -10,7 +10,8 @@
 static const char usage[] =
     "Usage: vk-cocoon [--kubeconfig FILE] | --version | --help\n"
     "\n"
-    "Virtual kubelet that runs pods as cocoon microVMs. Everything else is configured by environment variables, mainly\n"
+    "Virtual kubelet that runs pods as cocoon microVMs. Everything else is configured by environment variables, "
+    "mainly\n"
     "OCI_REGISTRY (required), VK_NODE_NAME, VK_NODE_IP, VK_NODE_POOL, VK_SNAPSHOT_CPU_CLASS, VK_METRICS_ADDR,\n"
     "COCOON_ROOT_DIR, VK_COCOON_BIN, VK_LOG_LEVEL and KUBECONFIG.\n"
     "\n"

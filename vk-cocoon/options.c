@@ -54,8 +54,9 @@ static int read_quantity(const struct reader *reader, const char *name, const ch
     struct cc_quantity quantity;
     struct cc_err cause;
     if (*value && cc_quantity_parse(value, &quantity, &cause))
-        return cc_err_set(err, CC_INVALID, "parse %s=\"%s\": must be a Kubernetes quantity such as 8, 500m or 64Gi (%s)",
-                          name, value, cause.msg);
+        return cc_err_set(err, CC_INVALID,
+                          "parse %s=\"%s\": must be a Kubernetes quantity such as 8, 500m or 64Gi (%s)", name, value,
+                          cause.msg);
     if (*value && quantity.negative && !cc_quantity_is_zero(&quantity))
         return cc_err_set(err, CC_INVALID, "parse %s=\"%s\": must be a quantity of 0 or more", name, value);
     *ret = value;
@@ -74,8 +75,10 @@ static int read_rate(const struct reader *reader, const char *name, double fallb
     double rate = strtod(value, &end);
     if (strspn(value, "-.0123456789") != strlen(value) || *end || errno || rate > VK_K8S_RATE_MAX ||
         rate < -VK_K8S_RATE_MAX)
-        return cc_err_set(err, CC_INVALID, "parse %s=\"%s\": must be a number of requests a second up to %d; negative = "
-                          "no limit", name, value, VK_K8S_RATE_MAX);
+        return cc_err_set(err, CC_INVALID,
+                          "parse %s=\"%s\": must be a number of requests a second up to %d; negative = "
+                          "no limit",
+                          name, value, VK_K8S_RATE_MAX);
     *ret = rate;
     return CC_OK;
 }
@@ -88,8 +91,10 @@ static int check_vnc_password(const char *password, struct cc_err *err) {
     for (const char *c = password; *c; c++)
         is_bad = is_bad || iscntrl((unsigned char)*c) || isspace((unsigned char)*c) || *c == '"';
     if (is_bad)
-        return cc_err_set(err, CC_INVALID, "COCOON_MACOS_VNC_PASSWORD: must be at most %d bytes without control "
-                          "characters, blanks or double quotes", VK_VNC_PASSWORD_BYTES_MAX);
+        return cc_err_set(err, CC_INVALID,
+                          "COCOON_MACOS_VNC_PASSWORD: must be at most %d bytes without control "
+                          "characters, blanks or double quotes",
+                          VK_VNC_PASSWORD_BYTES_MAX);
     return CC_OK;
 }
 
@@ -104,12 +109,14 @@ static int read_peer_addr(const struct reader *reader, struct cc_err *err) {
         size_t host_bytes = (size_t)(colon - options->peer_addr);
         const char *host = options->peer_addr;
         bool is_bracketed = host_bytes >= 2 && host[0] == '[' && host[host_bytes - 1] == ']';
-        is_good = is_bracketed || (!memchr(host, ':', host_bytes) && !memchr(host, '[', host_bytes) &&
-                                   !memchr(host, ']', host_bytes));
+        is_good = is_bracketed ||
+                  (!memchr(host, ':', host_bytes) && !memchr(host, '[', host_bytes) && !memchr(host, ']', host_bytes));
     }
     if (!is_good)
-        return cc_err_set(err, CC_INVALID, "parse VK_PEER_ADDR=\"%s\": must be host:port, :port or [v6]:port with a port "
-                          "from 1 to 65535", options->peer_addr);
+        return cc_err_set(err, CC_INVALID,
+                          "parse VK_PEER_ADDR=\"%s\": must be host:port, :port or [v6]:port with a port "
+                          "from 1 to 65535",
+                          options->peer_addr);
     options->peer_port = (int)port;
     return CC_OK;
 }
@@ -117,8 +124,10 @@ static int read_peer_addr(const struct reader *reader, struct cc_err *err) {
 static int check_node_ip(const char *ip, struct cc_err *err) {
     unsigned char bytes[sizeof(struct in6_addr)];
     if (*ip && inet_pton(AF_INET, ip, bytes) != 1 && inet_pton(AF_INET6, ip, bytes) != 1)
-        return cc_err_set(err, CC_INVALID, "VK_NODE_IP=\"%s\": must be an IPv4 or IPv6 address, or unset for the first "
-                          "IPv4 address of this host that is not loopback", ip);
+        return cc_err_set(err, CC_INVALID,
+                          "VK_NODE_IP=\"%s\": must be an IPv4 or IPv6 address, or unset for the first "
+                          "IPv4 address of this host that is not loopback",
+                          ip);
     return CC_OK;
 }
 
@@ -126,17 +135,23 @@ static int read_identity(const struct reader *reader, struct cc_err *err) {
     struct vk_options *options = reader->options;
     options->snapshot_cpu_class = text_of(reader, "VK_SNAPSHOT_CPU_CLASS", "");
     if (!cc_name_is_label_value(options->snapshot_cpu_class))
-        return cc_err_set(err, CC_INVALID, "VK_SNAPSHOT_CPU_CLASS=\"%s\": must be a Kubernetes label value (at most 63 of "
-                          "A-Z a-z 0-9 - _ . with a letter or digit at both ends)", options->snapshot_cpu_class);
+        return cc_err_set(err, CC_INVALID,
+                          "VK_SNAPSHOT_CPU_CLASS=\"%s\": must be a Kubernetes label value (at most 63 of "
+                          "A-Z a-z 0-9 - _ . with a letter or digit at both ends)",
+                          options->snapshot_cpu_class);
     options->node_name = text_of(reader, "VK_NODE_NAME", VK_DEFAULT_NODE_NAME);
     if (!cc_name_is_dns1123_subdomain(options->node_name))
-        return cc_err_set(err, CC_INVALID, "VK_NODE_NAME=\"%s\": must be a DNS-1123 subdomain (at most 253 of a-z 0-9 - . "
-                          "with a letter or digit at both ends), unique per host", options->node_name);
+        return cc_err_set(err, CC_INVALID,
+                          "VK_NODE_NAME=\"%s\": must be a DNS-1123 subdomain (at most 253 of a-z 0-9 - . "
+                          "with a letter or digit at both ends), unique per host",
+                          options->node_name);
     options->node_pool = text_of(reader, "VK_NODE_POOL", "default");
     /* Upstream finds out at registration, which ends the process as well. */
     if (!cc_name_is_label_value(options->node_pool))
-        return cc_err_set(err, CC_INVALID, "VK_NODE_POOL=\"%s\": must be a Kubernetes label value (at most 63 of A-Z a-z "
-                          "0-9 - _ . with a letter or digit at both ends)", options->node_pool);
+        return cc_err_set(err, CC_INVALID,
+                          "VK_NODE_POOL=\"%s\": must be a Kubernetes label value (at most 63 of A-Z a-z "
+                          "0-9 - _ . with a letter or digit at both ends)",
+                          options->node_pool);
     options->provider_id = text_of(reader, "VK_PROVIDER_ID", "");
     options->node_ip = text_of(reader, "VK_NODE_IP", "");
     return check_node_ip(options->node_ip, err);
@@ -217,7 +232,8 @@ static int read_registry(const struct reader *reader, struct cc_err *err) {
     struct vk_options *options = reader->options;
     const char *registry = text_of(reader, "OCI_REGISTRY", "");
     if (!*registry)
-        return cc_err_set(err, CC_INVALID, "OCI_REGISTRY must be set: host[:port][/path], or none to keep snapshots on "
+        return cc_err_set(err, CC_INVALID,
+                          "OCI_REGISTRY must be set: host[:port][/path], or none to keep snapshots on "
                           "this node only");
     options->registry_less = cc_text_equal(registry, "none");
     options->registry = options->registry_less ? "" : registry;

@@ -1,9 +1,10 @@
-/* Configuration of vk-cocoon: environment variables only, no flags, no file. contract/08 chapter 1, decisions 20-24, 62, 69,
- * 73. An empty value counts as unset wherever there is a default. Every error is fatal and names the variable, its value
- * and what is accepted.
+/* Configuration of vk-cocoon: environment variables only, no flags, no file. contract/08 chapter 1, decisions 20-24,
+ * 62, 69,
+ * 73. An empty value counts as unset wherever there is a default. Every error is fatal and names the variable, its
+ * value and what is accepted.
  *
- * Reading comes in two halves because contract/08 1.3 fixes which fault is reported first: between them the caller finds
- * the node address and the API server. */
+ * Reading comes in two halves because contract/08 1.3 fixes which fault is reported first: between them the caller
+ * finds the node address and the API server. */
 #ifndef VK_OPTIONS_H
 #define VK_OPTIONS_H
 
@@ -41,27 +42,27 @@ struct vk_options {
     int peer_port;            /* its port, also dialled on peers */
     const char *snapshot_cpu_class;
     const char *node_name, *node_pool, *provider_id;
-    const char *node_ip;      /* "" = detect */
-    int kubelet_port;         /* VK_KUBELET_PORT; anything malformed silently means 10250 */
+    const char *node_ip; /* "" = detect */
+    int kubelet_port;    /* VK_KUBELET_PORT; anything malformed silently means 10250 */
     const char *metrics_addr;
     const char *tls_certificate, *tls_key; /* paths */
 
     /* second half */
-    double k8s_qps;           /* queue buckets of the pod controller (decision 60); negative = none */
+    double k8s_qps; /* queue buckets of the pod controller (decision 60); negative = none */
     int64_t k8s_burst;
     int reserve_percent;
     const char *node_cpu, *node_mem, *node_storage, *node_hugepages; /* quantities, "" = ask the host */
-    const char *node_pods;    /* quantity */
-    const char *restore_mode; /* copy, ondemand, mmap */
+    const char *node_pods;                                           /* quantity */
+    const char *restore_mode;                                        /* copy, ondemand, mmap */
     enum vk_orphan_policy orphan_policy;
-    bool registry_less;       /* OCI_REGISTRY=none (decision 20) */
-    const char *registry;     /* as written; "" when registry-less */
+    bool registry_less;   /* OCI_REGISTRY=none (decision 20) */
+    const char *registry; /* as written; "" when registry-less */
     struct cc_registry_base registry_base;
     int64_t zstd_level, chunk_size_mib, transfer_concurrency, memory_budget_mib, pull_budget_mib;
     const char *cocoon_binary, *cocoon_macos_binary;
     const char *root_directory, *leases_path, *staging_directory, *snapshot_directory, *cgroup_parent;
     const char *control_socket; /* NULL = off (decision 73) */
-    bool host_namespaces;     /* decision 77 */
+    bool host_namespaces;       /* decision 77 */
 };
 
 /* Up to and including the texts of the node's identity. options: zeroed. */

@@ -15,20 +15,20 @@
 
 /* Facts of the host; 0 = none or not known. */
 struct vk_host_facts {
-    int64_t cpus;             /* in the affinity mask */
-    int64_t memory_bytes;     /* MemTotal */
+    int64_t cpus;         /* in the affinity mask */
+    int64_t memory_bytes; /* MemTotal */
     int64_t hugepages_total;
-    int64_t hugepage_bytes;   /* default size */
+    int64_t hugepage_bytes; /* default size */
     bool storage_known;
     int64_t storage_bytes, storage_available_bytes; /* of the file system of COCOON_ROOT_DIR */
 };
 
-/* Reads a copy of /proc/meminfo into memory_bytes, hugepages_total and hugepage_bytes. Missing huge page fields mean none;
- * memory_bytes stays 0 without MemTotal (then VK_NODE_MEM must be set). Lines that do not parse are skipped. */
+/* Reads a copy of /proc/meminfo into memory_bytes, hugepages_total and hugepage_bytes. Missing huge page fields mean
+ * none; memory_bytes stays 0 without MemTotal (then VK_NODE_MEM must be set). Lines that do not parse are skipped. */
 void vk_meminfo_parse(const char *text, struct vk_host_facts *facts);
 
-/* Fills all facts from the system. A failing statfs of root_directory leaves storage_known false and gives its reason in
- * ret_storage_error (may be NULL): fatal only without VK_NODE_STORAGE. */
+/* Fills all facts from the system. A failing statfs of root_directory leaves storage_known false and gives its reason
+ * in ret_storage_error (may be NULL): fatal only without VK_NODE_STORAGE. */
 CC_MUST_USE int vk_host_facts_read(const char *root_directory, struct vk_host_facts *ret,
                                    struct cc_err *ret_storage_error, struct cc_err *err);
 /* Only total and available bytes of the file system. */
@@ -60,7 +60,8 @@ CC_MUST_USE int vk_capacity_compute(const struct vk_host_facts *facts, const str
                                     struct cc_err *err);
 
 /* floor((available + held) * (100 - reserve) / 100), at most capacity (decision 37), never negative. */
-int64_t vk_storage_allocatable(int64_t available_bytes, int64_t held_bytes, int reserve_percent, int64_t capacity_bytes);
+int64_t vk_storage_allocatable(int64_t available_bytes, int64_t held_bytes, int reserve_percent,
+                               int64_t capacity_bytes);
 /* Replaces the allocatable text of ephemeral-storage, in the arena; false when it already had that value. A pinned
  * capacity never changes. */
 bool vk_capacity_set_storage(struct vk_capacity *capacity, struct cc_arena *arena, int64_t allocatable_bytes);

@@ -31,8 +31,10 @@ int vk_host_lock_take(const char *root_directory, int *ret_fd, struct cc_err *er
             return cc_err_errno(err, saved, "lock %s", path);
         char holder[24];
         read_holder(fd, holder);
-        return cc_err_set(err, CC_EXISTS, "another vk-cocoon runs on this host%s%s: it holds %s (one daemon per "
-                          "COCOON_ROOT_DIR)", *holder ? ", pid " : "", holder, path);
+        return cc_err_set(err, CC_EXISTS,
+                          "another vk-cocoon runs on this host%s%s: it holds %s (one daemon per "
+                          "COCOON_ROOT_DIR)",
+                          *holder ? ", pid " : "", holder, path);
     }
     char text[24];
     int bytes = snprintf(text, sizeof(text), "%ld\n", (long)getpid());

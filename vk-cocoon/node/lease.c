@@ -84,8 +84,8 @@ json_t *vk_lease_build(const json_t *have, const char *node_name, const char *no
 /* --- writes ------------------------------------------------------------------------------------------------------- */
 
 static struct cc_kube_ref ref_of(const struct vk_lease *lease) {
-    return (struct cc_kube_ref){.resource = &cc_lease_resource, .namespace = VK_LEASE_NAMESPACE,
-                                .name = lease->node_name};
+    return (struct cc_kube_ref){
+        .resource = &cc_lease_resource, .namespace = VK_LEASE_NAMESPACE, .name = lease->node_name};
 }
 
 static void keep(struct vk_lease *lease, json_t *take_answer) {

@@ -13,8 +13,8 @@
 #define VK_LEASE_DURATION_S 40
 #define VK_LEASE_RENEW_MS 10000
 #define VK_LEASE_ATTEMPTS 5
-#define VK_LEASE_CALL_MS 5000       /* one request: a dead connection is noticed within one interval (F10) */
-#define VK_LEASE_BACKOFF_MS 200     /* doubling to */
+#define VK_LEASE_CALL_MS 5000   /* one request: a dead connection is noticed within one interval (F10) */
+#define VK_LEASE_BACKOFF_MS 200 /* doubling to */
 #define VK_LEASE_BACKOFF_MAX_MS 7000
 
 struct vk_lease;
@@ -23,7 +23,8 @@ struct vk_lease *vk_lease_new(const struct cc_kube *kube, const char *node_name)
 void vk_lease_free(struct vk_lease *lease);
 /* uid of the Node that now owns the Lease; the next renewal carries it as the only owner. */
 void vk_lease_set_owner(struct vk_lease *lease, const char *node_uid);
-/* Brings the Lease up to date once: PUT, or create. Tries until it works or the caller is cancelled (CANCELED, TIMEOUT). */
+/* Brings the Lease up to date once: PUT, or create. Tries until it works or the caller is cancelled (CANCELED,
+ * TIMEOUT). */
 CC_YIELDS CC_MUST_USE int vk_lease_renew(struct vk_lease *lease, struct cc_err *err);
 /* Renews every VK_LEASE_RENEW_MS, first at once, until the fiber is cancelled. */
 CC_YIELDS void vk_lease_run(struct vk_lease *lease);

@@ -50,8 +50,10 @@ bool vk_node_controller_is_registered(const struct vk_node_controller *controlle
 /* --- requests ----------------------------------------------------------------------------------------------------- */
 
 static struct cc_kube_ref ref_of(const struct vk_node_controller *controller, const char *subresource) {
-    return (struct cc_kube_ref){.resource = &cc_node_resource, .namespace = "",
-                                .name = controller->options.identity.name, .subresource = subresource};
+    return (struct cc_kube_ref){.resource = &cc_node_resource,
+                                .namespace = "",
+                                .name = controller->options.identity.name,
+                                .subresource = subresource};
 }
 
 static void remember(struct vk_node_controller *controller, const json_t *node) {
@@ -69,8 +71,10 @@ static int check_owner(const struct vk_node_controller *controller, const json_t
     const char *uid = cc_json_text(cc_json_member(node, "metadata"), "uid");
     if (vk_node_is_virtual_kubelet(node) || (*controller->uid && cc_text_equal(uid, controller->uid)))
         return CC_OK;
-    return cc_err_set(err, CC_EXISTS, "node %s exists and belongs to another agent (label type is not virtual-kubelet): "
-                      "it is left alone; set VK_NODE_NAME to a name of its own for this host", name);
+    return cc_err_set(err, CC_EXISTS,
+                      "node %s exists and belongs to another agent (label type is not virtual-kubelet): "
+                      "it is left alone; set VK_NODE_NAME to a name of its own for this host",
+                      name);
 }
 
 static int create(struct vk_node_controller *controller, struct cc_err *err) {
@@ -96,9 +100,8 @@ static int adjust(struct vk_node_controller *controller, const json_t *node, boo
         rc = cc_kube_patch(controller->options.kube, &ref, CC_PATCH_MERGE, labels, NULL, err);
     if (rc)
         return rc;
-    json_t *status cc_cleanup(cc_json_decref_p) = vk_node_status_patch(&controller->options.identity,
-                                                                       &controller->capacity, node, heartbeat,
-                                                                       cc_now_wall());
+    json_t *status cc_cleanup(cc_json_decref_p) =
+        vk_node_status_patch(&controller->options.identity, &controller->capacity, node, heartbeat, cc_now_wall());
     if (!status)
         return CC_OK;
     ref = ref_of(controller, "status");
@@ -171,7 +174,8 @@ static void refresh_storage(struct vk_node_controller *controller) {
     }
 }
 
-/* --- life ---------------------------------------------------------------------------------------------------------- */
+/* --- life ----------------------------------------------------------------------------------------------------------
+ */
 
 int vk_node_controller_check_name(struct vk_node_controller *controller, struct cc_err *err) {
     CC_DEADLINE_MS(VK_NODE_PASS_MS);

@@ -22,9 +22,9 @@
 #define VK_NODE_PASS_MS 20000 /* one comparison with all its requests */
 
 struct vk_node_controller_options {
-    const struct cc_kube *kube;              /* borrowed */
-    struct vk_node_identity identity;        /* texts borrowed */
-    struct vk_capacity capacity;             /* copied; texts borrowed */
+    const struct cc_kube *kube;       /* borrowed */
+    struct vk_node_identity identity; /* texts borrowed */
+    struct vk_capacity capacity;      /* copied; texts borrowed */
     /* Storage for the refresh of 2.4.4; storage NULL = never refreshed. */
     int (*storage)(void *ctx, int64_t *ret_bytes, int64_t *ret_available_bytes, struct cc_err *err);
     CC_YIELDS int64_t (*held_bytes)(void *ctx); /* allocated by tracked VMs; NULL = 0 */
@@ -34,10 +34,11 @@ struct vk_node_controller_options {
 };
 
 struct vk_node_controller;
-struct vk_node_controller *vk_node_controller_new(struct cc_loop *loop, const struct vk_node_controller_options *options);
+struct vk_node_controller *vk_node_controller_new(struct cc_loop *loop,
+                                                  const struct vk_node_controller_options *options);
 
-/* Reads only: 0 when there is no Node of this name or it may be ours, EXISTS as below. For before startup reconcile, which
- * touches the pods of the Node. */
+/* Reads only: 0 when there is no Node of this name or it may be ours, EXISTS as below. For before startup reconcile,
+ * which touches the pods of the Node. */
 CC_YIELDS CC_MUST_USE int vk_node_controller_check_name(struct vk_node_controller *controller, struct cc_err *err);
 /* Creates the Node, or adopts one of ours: labels and status, never its spec. Any error is fatal for the daemon; a Node
  * without label type=virtual-kubelet is EXISTS, is not touched, and the message names VK_NODE_NAME. */

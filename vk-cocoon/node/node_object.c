@@ -39,7 +39,7 @@ static json_t *build_labels(const struct vk_node_identity *identity) {
 static json_t *find_by_type(const json_t *array, const char *type) {
     size_t index;
     json_t *item;
-    json_array_foreach(array, index, item)
+    json_array_foreach (array, index, item)
         if (cc_text_equal(cc_json_text(item, "type"), type))
             return item;
     return NULL;
@@ -157,7 +157,7 @@ static json_t *difference_of_labels(const struct vk_node_identity *identity, con
     json_t *patch = json_object();
     const char *key;
     json_t *value;
-    json_object_foreach(wanted, key, value)
+    json_object_foreach (wanted, key, value)
         if (!cc_text_equal(json_string_value(value), cc_json_text(have, key)) || !cc_json_text(have, key))
             cc_json_set_text(patch, key, json_string_value(value));
     if (!*identity->cpu_class && cc_json_member(have, CC_KEY_SNAPSHOT_CPU_CLASS))
@@ -187,7 +187,7 @@ static json_t *difference_of_resources(const struct vk_capacity *capacity, bool 
     json_t *wanted cc_cleanup(cc_json_decref_p) = build_resources(capacity, allocatable);
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)have, key, value)
+    json_object_foreach ((json_t *)have, key, value)
         if (cc_text_starts_with(key, HUGEPAGES_PREFIX) && !json_object_get(wanted, key))
             cc_json_set_text(patch, key, NULL);
     if (json_object_size(patch))

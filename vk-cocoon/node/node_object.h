@@ -12,8 +12,8 @@
 #include "node/capacity.h"
 
 struct vk_node_identity {
-    const char *name;        /* VK_NODE_NAME */
-    const char *ip;          /* InternalIP */
+    const char *name; /* VK_NODE_NAME */
+    const char *ip;   /* InternalIP */
     const char *pool;
     const char *cpu_class;   /* "" = the label is absent */
     const char *provider_id; /* "" = none; written at creation only */
@@ -27,10 +27,10 @@ json_t *vk_node_build(const struct vk_node_identity *identity, const struct vk_c
 /* Decision 69: a Node may be ours only when it carries label type=virtual-kubelet. */
 bool vk_node_is_virtual_kubelet(const json_t *node);
 
-/* Strategic merge patch of nodes/<name>/status that brings `node` (as just read) to what is wanted. Conditions that agree
- * keep the server's lastTransitionTime. Conditions (with a new heartbeat) and whatever else differs go in. NULL when
- * nothing differs, unless heartbeat: then at least the conditions. Carries the uid of `node`, so that another incarnation
- * is never written to. New reference. */
+/* Strategic merge patch of nodes/<name>/status that brings `node` (as just read) to what is wanted. Conditions that
+ * agree keep the server's lastTransitionTime. Conditions (with a new heartbeat) and whatever else differs go in. NULL
+ * when nothing differs, unless heartbeat: then at least the conditions. Carries the uid of `node`, so that another
+ * incarnation is never written to. New reference. */
 json_t *vk_node_status_patch(const struct vk_node_identity *identity, const struct vk_capacity *capacity,
                              const json_t *node, bool heartbeat, struct cc_wall now);
 

@@ -17,11 +17,12 @@
 
 #define DRAIN_POLL_MS 50
 
-/* What is remembered of one pod name. Freed only at the end of a pass on its key, since a pass holds it across yields. */
+/* What is remembered of one pod name. Freed only at the end of a pass on its key, since a pass holds it across yields.
+ */
 struct pod_state {
     char *synced_uid; /* last create or update that succeeded, "" = none */
     uint64_t synced_digest;
-    char *gone_uid;   /* the provider confirmed that this incarnation holds nothing any more, "" = none */
+    char *gone_uid; /* the provider confirmed that this incarnation holds nothing any more, "" = none */
     struct cc_mono final_due;
     bool final_sent;
     const struct cc_pod **departed; /* vanished from the API and not yet torn down; references */
@@ -94,8 +95,7 @@ static void departed_remove(struct pod_state *state, const char *uid) {
             continue;
         cc_pod_unref(state->departed[i]);
         state->departed_count--;
-        memmove(&state->departed[i], &state->departed[i + 1],
-                (state->departed_count - i) * sizeof(*state->departed));
+        memmove(&state->departed[i], &state->departed[i + 1], (state->departed_count - i) * sizeof(*state->departed));
         return;
     }
 }
@@ -130,8 +130,10 @@ static void on_pod(void *ctx, const struct cc_object *old_object, const struct c
 /* --- writes ------------------------------------------------------------------------------------------------------- */
 
 static struct cc_kube_ref ref_of(const struct cc_pod *pod, const char *subresource) {
-    return (struct cc_kube_ref){.resource = &cc_pod_resource, .namespace = pod->base.meta.namespace,
-                                .name = pod->base.meta.name, .subresource = subresource};
+    return (struct cc_kube_ref){.resource = &cc_pod_resource,
+                                .namespace = pod->base.meta.namespace,
+                                .name = pod->base.meta.name,
+                                .subresource = subresource};
 }
 
 static void record(const struct vk_pod_controller *controller, const struct cc_pod *pod, enum cc_event_type type,
@@ -141,7 +143,8 @@ static void record(const struct vk_pod_controller *controller, const struct cc_p
     cc_event_record(controller->options.events, &object, type, reason, "%s", message);
 }
 
-/* Superseded is dropped (decision 54, F13); another failure is logged: the pass that failed comes again and so does this. */
+/* Superseded is dropped (decision 54, F13); another failure is logged: the pass that failed comes again and so does
+ * this. */
 static void write_status(const struct vk_pod_controller *controller, const struct cc_pod *pod, json_t *take_patch) {
     json_t *patch cc_cleanup(cc_json_decref_p) = take_patch;
     if (!patch)
@@ -166,8 +169,10 @@ static int confirm_gone(const struct vk_pod_controller *controller, const struct
         return cc_err_wrap(err, "confirm that the pod is gone");
     if (!cc_text_equal(cc_json_text(cc_json_member(live, "metadata"), "uid"), pod->base.meta.uid))
         return CC_OK;
-    return cc_err_set(err, CC_UNAVAILABLE, "pod with uid %s is missing in the watch cache but still at the API server: "
-                      "nothing is torn down", pod->base.meta.uid);
+    return cc_err_set(err, CC_UNAVAILABLE,
+                      "pod with uid %s is missing in the watch cache but still at the API server: "
+                      "nothing is torn down",
+                      pod->base.meta.uid);
 }
 
 /* --- tear-down ---------------------------------------------------------------------------------------------------- */
@@ -217,8 +222,8 @@ static void unref_p(const struct cc_pod **pod) {
     *pod = NULL;
 }
 
-/* The next incarnation of this name that must go before anything else happens; a new reference, NULL = none. The API's last
- * copy is preferred to the provider's: it carries what was annotated just before the delete (contract/07 3.5). */
+/* The next incarnation of this name that must go before anything else happens; a new reference, NULL = none. The API's
+ * last copy is preferred to the provider's: it carries what was annotated just before the delete (contract/07 3.5). */
 static const struct cc_pod *next_predecessor(struct vk_pod_controller *controller, struct pod_state *state) {
     const struct cc_pod *current cc_cleanup(unref_p) = cached(controller, state->key);
     const char *current_uid = current ? current->base.meta.uid : "";
@@ -290,8 +295,8 @@ static int sync_deleting(struct vk_pod_controller *controller, struct pod_state 
 
 /* --- create and update -------------------------------------------------------------------------------------------- */
 
-/* Every patch of the agent comes back through the watch: the provider hears only of what it was not given yet. A pod that
- * startup adopted was given in the form that the provider tracks. */
+/* Every patch of the agent comes back through the watch: the provider hears only of what it was not given yet. A pod
+ * that startup adopted was given in the form that the provider tracks. */
 static bool is_update_due(const struct pod_state *state, const struct cc_pod *pod, const struct cc_pod *known) {
     if (cc_text_equal(state->synced_uid, pod->base.meta.uid))
         return state->synced_digest != pod->relevant_digest;
@@ -301,7 +306,8 @@ static bool is_update_due(const struct pod_state *state, const struct cc_pod *po
 static int apply(struct vk_pod_controller *controller, struct pod_state *state, const struct cc_pod *pod,
                  bool is_create, struct cc_err *err) {
     const struct vk_pod_provider *provider = &controller->options.provider;
-    int rc = is_create ? provider->ops->create(provider->ctx, pod, err) : provider->ops->update(provider->ctx, pod, err);
+    int rc =
+        is_create ? provider->ops->create(provider->ctx, pod, err) : provider->ops->update(provider->ctx, pod, err);
     if (!rc) {
         set_text(&state->synced_uid, pod->base.meta.uid);
         state->synced_digest = pod->relevant_digest;
@@ -313,7 +319,8 @@ static int apply(struct vk_pod_controller *controller, struct pod_state *state, 
         return CC_OK;
     }
     if (is_failure(err)) {
-        record(controller, pod, CC_EVENT_WARNING, is_create ? "ProviderCreateFailed" : "ProviderUpdateFailed", err->msg);
+        record(controller, pod, CC_EVENT_WARNING, is_create ? "ProviderCreateFailed" : "ProviderUpdateFailed",
+               err->msg);
         const struct cc_pod *now cc_cleanup(unref_p) = cached(controller, state->key);
         if (now && cc_text_equal(now->base.meta.uid, pod->base.meta.uid) && !vk_pod_is_finished(now))
             write_status(controller, now, vk_pod_failure_patch(now, err->msg));
@@ -376,8 +383,13 @@ static int reconcile(void *ctx, const char *key, struct cc_reconcile_result *ret
 static void run_workers(void *arg) {
     struct vk_pod_controller *controller = arg;
     struct cc_controller_options options = {
-        .name = "pod", .kind = "Pod", .queue = controller->queue, .workers = controller->workers,
-        .reconcile = reconcile, .ctx = controller, .metrics = controller->options.metrics,
+        .name = "pod",
+        .kind = "Pod",
+        .queue = controller->queue,
+        .workers = controller->workers,
+        .reconcile = reconcile,
+        .ctx = controller,
+        .metrics = controller->options.metrics,
     };
     cc_ignore(cc_controller_run(controller->loop, &options, NULL), "it ends with this fiber's cancellation only");
 }
@@ -389,8 +401,7 @@ static size_t default_workers(void) {
     return cpus > VK_POD_WORKERS_MIN ? (size_t)cpus : VK_POD_WORKERS_MIN;
 }
 
-struct vk_pod_controller *vk_pod_controller_new(struct cc_loop *loop,
-                                                const struct vk_pod_controller_options *options) {
+struct vk_pod_controller *vk_pod_controller_new(struct cc_loop *loop, const struct vk_pod_controller_options *options) {
     struct vk_pod_controller *controller = CC_NEW(struct vk_pod_controller);
     controller->loop = loop;
     controller->options = *options;
@@ -418,7 +429,7 @@ void vk_pod_controller_free(struct vk_pod_controller *controller) {
     cc_work_queue_free(controller->queue);
     vk_rate_limit_free(controller->limit);
     struct pod_state *state, *next;
-    HASH_ITER(hh, controller->states, state, next)
+    HASH_ITER (hh, controller->states, state, next)
         state_free(controller, state);
     free(controller->field_selector);
     free(controller);

@@ -45,8 +45,14 @@ static size_t busy(void *ctx) {
 
 struct vk_pod_provider vk_pod_provider_of(struct vk_provider *provider) {
     static const struct vk_pod_provider_ops ops = {
-        .create = create, .update = update, .delete_pod = delete_pod, .get = get, .list = list,
-        .observe = observe, .recheck_status = recheck_status, .busy = busy,
+        .create = create,
+        .update = update,
+        .delete_pod = delete_pod,
+        .get = get,
+        .list = list,
+        .observe = observe,
+        .recheck_status = recheck_status,
+        .busy = busy,
     };
     return (struct vk_pod_provider){&ops, provider};
 }

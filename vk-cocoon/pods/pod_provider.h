@@ -1,5 +1,5 @@
-/* The provider as the pod controller sees it: a seam, so that the controller is tested against a recording one. The real
- * one is provider/provider.h, whose comments hold here. */
+/* The provider as the pod controller sees it: a seam, so that the controller is tested against a recording one. The
+ * real one is provider/provider.h, whose comments hold here. */
 #ifndef VK_PODS_POD_PROVIDER_H
 #define VK_PODS_POD_PROVIDER_H
 
@@ -11,8 +11,8 @@
 #include "kube/watch_cache.h"
 #include "provider/provider.h"
 
-/* err->reason of an operation that was refused because another one holds the pod: it is tried again, but is no failure of
- * the pod, so that neither its status nor an event shows it. */
+/* err->reason of an operation that was refused because another one holds the pod: it is tried again, but is no failure
+ * of the pod, so that neither its status nor an event shows it. */
 #define VK_POD_BUSY "Busy"
 
 struct vk_pod_provider_ops {

@@ -18,8 +18,8 @@ bool vk_pod_is_running(const struct cc_pod *pod);
 /* Phase Failed or Succeeded: never created or updated. */
 bool vk_pod_is_finished(const struct cc_pod *pod);
 
-/* Strategic merge patch of pods/status for a failed create or update (3.7, decision 53); NULL when the pod shows exactly
- * this already. New reference. */
+/* Strategic merge patch of pods/status for a failed create or update (3.7, decision 53); NULL when the pod shows
+ * exactly this already. New reference. */
 json_t *vk_pod_failure_patch(const struct cc_pod *pod, const char *message);
 /* Takes reason and message of an earlier failure away; NULL when there is none. New reference. */
 json_t *vk_pod_recovery_patch(const struct cc_pod *pod);

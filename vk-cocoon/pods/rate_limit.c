@@ -34,7 +34,7 @@ void vk_rate_limit_free(struct vk_rate_limit *limit) {
     if (!limit)
         return;
     struct key_adds *entry, *next;
-    HASH_ITER(hh, limit->keys, entry, next) {
+    HASH_ITER (hh, limit->keys, entry, next) {
         HASH_DEL(limit->keys, entry);
         free(entry);
     }

@@ -1,5 +1,6 @@
-/* How long a key that the watch adds to a queue waits: contract/08 3.2, decision 60. Per key 5 ms * 2^n with n adds since
- * its last success, and a token bucket over all keys; the larger of the two counts. Pure but for its own table. */
+/* How long a key that the watch adds to a queue waits: contract/08 3.2, decision 60. Per key 5 ms * 2^n with n adds
+ * since its last success, and a token bucket over all keys; the larger of the two counts. Pure but for its own table.
+ */
 #ifndef VK_PODS_RATE_LIMIT_H
 #define VK_PODS_RATE_LIMIT_H
 

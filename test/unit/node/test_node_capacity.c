@@ -10,8 +10,11 @@
 #define GIB (INT64_C(1024) * 1024 * 1024)
 
 static struct vk_host_facts host(void) {
-    return (struct vk_host_facts){.cpus = 32, .memory_bytes = 128 * GIB, .storage_known = true,
-                                  .storage_bytes = 1000 * GIB, .storage_available_bytes = 500 * GIB};
+    return (struct vk_host_facts){.cpus = 32,
+                                  .memory_bytes = 128 * GIB,
+                                  .storage_known = true,
+                                  .storage_bytes = 1000 * GIB,
+                                  .storage_available_bytes = 500 * GIB};
 }
 
 static struct vk_capacity_overrides none(int reserve_percent) {
@@ -46,7 +49,8 @@ static void expect(const struct vk_host_facts *facts, const struct vk_capacity_o
 START_TEST(capacity__meminfo_is_read_by_field) {
     struct vk_host_facts facts = {0};
     vk_meminfo_parse("MemTotal:       16384256 kB\nMemFree: 12 kB\nHugePages_Total:       4\nHugePages_Free:  1\n"
-                     "Hugepagesize:    1048576 kB\n", &facts);
+                     "Hugepagesize:    1048576 kB\n",
+                     &facts);
     ck_assert_int_eq(facts.memory_bytes, INT64_C(16384256) * 1024);
     ck_assert_int_eq(facts.hugepages_total, 4);
     ck_assert_int_eq(facts.hugepage_bytes, GIB);
@@ -54,8 +58,14 @@ START_TEST(capacity__meminfo_is_read_by_field) {
 END_TEST
 
 START_TEST(capacity__meminfo_survives_garbage) {
-    static const char *const texts[] = {"", "\n\n", "MemTotal:", "MemTotal: x kB", "MemTotal 5 kB",
-                                        "MemTotal: 99999999999999999999 kB", "XMemTotal: 5 kB\n", "MemTotal: -5 kB"};
+    static const char *const texts[] = {"",
+                                        "\n\n",
+                                        "MemTotal:",
+                                        "MemTotal: x kB",
+                                        "MemTotal 5 kB",
+                                        "MemTotal: 99999999999999999999 kB",
+                                        "XMemTotal: 5 kB\n",
+                                        "MemTotal: -5 kB"};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(texts); i++) {
         struct vk_host_facts facts = {0};
         vk_meminfo_parse(texts[i], &facts);

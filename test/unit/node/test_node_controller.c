@@ -1,4 +1,5 @@
-/* vk-cocoon/node/node_controller.c and lease.c against an API server in memory: contract/08 2.2-2.6, decision 69, F15. */
+/* vk-cocoon/node/node_controller.c and lease.c against an API server in memory: contract/08 2.2-2.6, decision 69, F15.
+ */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,12 +54,23 @@ static void set_up(struct world *world) {
 static void open_pinned(struct world *world, bool is_pinned) {
     struct vk_node_controller_options options = {
         .kube = &world->kube,
-        .identity = {.name = "host1", .ip = "10.0.0.1", .pool = "default", .cpu_class = world->cpu_class,
-                     .provider_id = "", .version = "v9", .kubelet_port = 10250},
-        .capacity = {.items = {{"cpu", "32", "25"}, {"memory", "128Gi", "100Gi"}, {"ephemeral-storage", "100Gi", "10Gi"},
+        .identity = {.name = "host1",
+                     .ip = "10.0.0.1",
+                     .pool = "default",
+                     .cpu_class = world->cpu_class,
+                     .provider_id = "",
+                     .version = "v9",
+                     .kubelet_port = 10250},
+        .capacity = {.items = {{"cpu", "32", "25"},
+                               {"memory", "128Gi", "100Gi"},
+                               {"ephemeral-storage", "100Gi", "10Gi"},
                                {"pods", "256", "256"}},
-                     .count = 4, .storage_capacity_bytes = 100 * GIB, .storage_pinned = is_pinned},
-        .storage = storage, .fatal = lost, .ctx = world,
+                     .count = 4,
+                     .storage_capacity_bytes = 100 * GIB,
+                     .storage_pinned = is_pinned},
+        .storage = storage,
+        .fatal = lost,
+        .ctx = world,
     };
     world->controller = vk_node_controller_new(cc_loop_current(), &options);
 }
@@ -94,7 +106,7 @@ static const json_t *node_status(const struct world *world) {
 static const json_t *condition(const struct world *world, const char *type) {
     size_t index;
     json_t *item;
-    json_array_foreach(json_object_get(node_status(world), "conditions"), index, item)
+    json_array_foreach (json_object_get(node_status(world), "conditions"), index, item)
         if (cc_text_equal(cc_json_text(item, "type"), type))
             return item;
     return NULL;
@@ -110,12 +122,12 @@ static void sleep_s(int64_t seconds) {
     ck_assert_int_eq(cc_sleep_ms(seconds * 1000, NULL), CC_OK);
 }
 
-#define IN_FIBER(name)                        \
-    static void name##_body(void *arg);       \
-    START_TEST(name) {                        \
-        cc_test_run_virtual(name##_body, NULL); \
-    }                                         \
-    END_TEST                                  \
+#define IN_FIBER(name)                                                                                                 \
+    static void name##_body(void *arg);                                                                                \
+    START_TEST(name) {                                                                                                 \
+        cc_test_run_virtual(name##_body, NULL);                                                                        \
+    }                                                                                                                  \
+    END_TEST                                                                                                           \
     static void name##_body(void *arg CC_UNUSED)
 
 IN_FIBER(node_controller__creates_the_node_with_its_status) {
@@ -171,13 +183,14 @@ IN_FIBER(node_controller__class_label_comes_and_goes_with_the_variable) {
 IN_FIBER(node_controller__adopted_node_keeps_its_spec) {
     struct world world;
     set_up(&world);
-    fake_kube_put_text(world.server, "{'apiVersion':'v1','kind':'Node','metadata':{'name':'host1','labels':"
-                                     "{'type':'virtual-kubelet'}},'spec':{'providerID':'x://1','podCIDR':'10.1.0.0/24'},"
-                                     "'status':{'conditions':[{'type':'Foreign','status':'True'}]}}");
+    fake_kube_put_text(world.server,
+                       "{'apiVersion':'v1','kind':'Node','metadata':{'name':'host1','labels':"
+                       "{'type':'virtual-kubelet'}},'spec':{'providerID':'x://1','podCIDR':'10.1.0.0/24'},"
+                       "'status':{'conditions':[{'type':'Foreign','status':'True'}]}}");
     registered(&world);
     ck_assert_str_eq(node_text(&world, "spec/providerID"), "x://1");
-    ck_assert_ptr_null(json_object_get(json_object_get(fake_kube_get(world.server, "nodes", "", "host1"), "spec"),
-                                       "taints"));
+    ck_assert_ptr_null(
+        json_object_get(json_object_get(fake_kube_get(world.server, "nodes", "", "host1"), "spec"), "taints"));
     ck_assert_str_eq(node_text(&world, "metadata/labels/cocoonstack.io~1pool"), "default");
     ck_assert_str_eq(cc_json_text(condition(&world, "Foreign"), "status"), "True");
     ck_assert_str_eq(cc_json_text(condition(&world, "Ready"), "status"), "True");
@@ -354,8 +367,12 @@ IN_FIBER(node_controller__conflicting_patch_is_repeated) {
     struct world world;
     set_up(&world);
     registered(&world);
-    fake_kube_fail(world.server, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "PATCH", .path = "/status",
-                                                           .count = 3, .status = 409, .reason = "Conflict"});
+    fake_kube_fail(world.server, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS,
+                                                           .method = "PATCH",
+                                                           .path = "/status",
+                                                           .count = 3,
+                                                           .status = 409,
+                                                           .reason = "Conflict"});
     ck_assert_int_eq(vk_node_controller_check(world.controller, true, NULL), CC_OK);
     ck_assert_uint_eq(fake_kube_requests(world.server, "PATCH", "/status"), 4);
     tear_down(&world);

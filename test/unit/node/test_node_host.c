@@ -46,8 +46,6 @@ START_TEST(node_ip__is_the_first_ipv4_that_is_not_loopback) {
 }
 END_TEST
 
-
-
 START_TEST(host_lock__refuses_a_second_daemon_and_goes_with_its_holder) {
     char folder[] = "/tmp/vk-lock-XXXXXX";
     ck_assert_ptr_nonnull(mkdtemp(folder));

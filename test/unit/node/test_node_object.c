@@ -13,15 +13,23 @@
 #define LATER ((struct cc_wall){INT64_C(1788091260) * 1000000000}) /* one minute later */
 
 static struct vk_node_identity identity(void) {
-    return (struct vk_node_identity){.name = "host1", .ip = "10.0.0.1", .pool = "default", .cpu_class = "",
-                                     .provider_id = "", .version = "v9", .kubelet_port = 10250};
+    return (struct vk_node_identity){.name = "host1",
+                                     .ip = "10.0.0.1",
+                                     .pool = "default",
+                                     .cpu_class = "",
+                                     .provider_id = "",
+                                     .version = "v9",
+                                     .kubelet_port = 10250};
 }
 
 static struct vk_capacity capacity(void) {
-    return (struct vk_capacity){
-        .items = {{"cpu", "32", "25"}, {"memory", "128Gi", "100Gi"}, {"ephemeral-storage", "100Gi", "10Gi"},
-                  {"pods", "256", "256"}},
-        .count = 4, .storage_capacity_bytes = INT64_C(100) << 30, .reserve_percent = 20};
+    return (struct vk_capacity){.items = {{"cpu", "32", "25"},
+                                          {"memory", "128Gi", "100Gi"},
+                                          {"ephemeral-storage", "100Gi", "10Gi"},
+                                          {"pods", "256", "256"}},
+                                .count = 4,
+                                .storage_capacity_bytes = INT64_C(100) << 30,
+                                .reserve_percent = 20};
 }
 
 static json_t *parse(const char *single_quoted) {
@@ -197,10 +205,11 @@ END_TEST
 START_TEST(lease__object_has_one_owner_and_micro_time) {
     struct cc_wall time = {INT64_C(1788091200) * 1000000000 + 123456789};
     json_t *lease = vk_lease_build(NULL, "host1", "uid-1", time);
-    expect_json(lease, "{'apiVersion':'coordination.k8s.io/v1','kind':'Lease','metadata':{'name':'host1',"
-                       "'namespace':'kube-node-lease','ownerReferences':[{'apiVersion':'v1','kind':'Node','name':'host1',"
-                       "'uid':'uid-1'}]},'spec':{'holderIdentity':'host1','leaseDurationSeconds':40,"
-                       "'renewTime':'2026-08-30T12:00:00.123456Z'}}");
+    expect_json(lease,
+                "{'apiVersion':'coordination.k8s.io/v1','kind':'Lease','metadata':{'name':'host1',"
+                "'namespace':'kube-node-lease','ownerReferences':[{'apiVersion':'v1','kind':'Node','name':'host1',"
+                "'uid':'uid-1'}]},'spec':{'holderIdentity':'host1','leaseDurationSeconds':40,"
+                "'renewTime':'2026-08-30T12:00:00.123456Z'}}");
     /* Foreign members survive, the resourceVersion goes back, another owner is replaced. */
     cc_json_set_text(json_object_get(lease, "metadata"), "resourceVersion", "7");
     cc_json_set_text(json_object_get(lease, "spec"), "strategy", "keep");

@@ -69,14 +69,15 @@ END_TEST
 START_TEST(options__rest_has_the_defaults_of_the_table) {
     struct vk_options options;
     struct cc_err err;
-    ck_assert_int_eq(read_rest(VARIABLES("OCI_REGISTRY", "registry.example.com/team", "COCOON_ROOT_DIR", ""), &options,
-                               &err), CC_OK);
+    ck_assert_int_eq(
+        read_rest(VARIABLES("OCI_REGISTRY", "registry.example.com/team", "COCOON_ROOT_DIR", ""), &options, &err),
+        CC_OK);
     ck_assert(options.k8s_qps > 49.9 && options.k8s_qps < 50.1);
     ck_assert_int_eq(options.k8s_burst, 100);
     ck_assert_int_eq(options.reserve_percent, 20);
     ck_assert_str_eq(options.node_cpu, "");
     ck_assert_str_eq(options.node_pods, "256");
-    ck_assert_str_eq(options.restore_mode, "mmap"); /* decision 22 */
+    ck_assert_str_eq(options.restore_mode, "mmap");           /* decision 22 */
     ck_assert_int_eq(options.orphan_policy, VK_ORPHAN_ALERT); /* decision 21 */
     ck_assert(!options.registry_less);
     ck_assert_str_eq(options.registry_base.host, "registry.example.com");
@@ -163,7 +164,8 @@ END_TEST
 
 START_TEST(options__first_fault_is_reported_in_the_order_of_the_contract) {
     expect_identity_error(VARIABLES("VK_NODE_NAME", "X", "VK_SNAPSHOT_CPU_CLASS", "-", "VK_PEER_ADDR", "x",
-                                    "COCOON_MACOS_VNC_PASSWORD", "123456789"), "COCOON_MACOS_VNC_PASSWORD");
+                                    "COCOON_MACOS_VNC_PASSWORD", "123456789"),
+                          "COCOON_MACOS_VNC_PASSWORD");
     expect_identity_error(VARIABLES("VK_NODE_NAME", "X", "VK_SNAPSHOT_CPU_CLASS", "-", "VK_PEER_ADDR", "x"),
                           "VK_PEER_ADDR");
     expect_identity_error(VARIABLES("VK_NODE_NAME", "X", "VK_SNAPSHOT_CPU_CLASS", "-"), "VK_SNAPSHOT_CPU_CLASS");
@@ -177,7 +179,9 @@ START_TEST(options__orphan_policy_is_trimmed_and_folded) {
     static const struct {
         const char *text;
         enum vk_orphan_policy policy;
-    } rows[] = {{" Alert ", VK_ORPHAN_ALERT}, {"KEEP", VK_ORPHAN_KEEP}, {"destroy\n", VK_ORPHAN_DESTROY},
+    } rows[] = {{" Alert ", VK_ORPHAN_ALERT},
+                {"KEEP", VK_ORPHAN_KEEP},
+                {"destroy\n", VK_ORPHAN_DESTROY},
                 /* decision 21: the vector says destroy */
                 {"", VK_ORPHAN_ALERT}};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(rows); i++) {
@@ -225,8 +229,9 @@ END_TEST
 START_TEST(options__request_rates_shape_the_queue_buckets) {
     struct vk_options options;
     struct cc_err err;
-    ck_assert_int_eq(read_rest(VARIABLES("OCI_REGISTRY", "none", "COCOON_K8S_QPS", "7", "COCOON_K8S_BURST", "9"),
-                               &options, &err), CC_OK);
+    ck_assert_int_eq(
+        read_rest(VARIABLES("OCI_REGISTRY", "none", "COCOON_K8S_QPS", "7", "COCOON_K8S_BURST", "9"), &options, &err),
+        CC_OK);
     ck_assert(options.k8s_qps > 6.9 && options.k8s_qps < 7.1);
     ck_assert_int_eq(options.k8s_burst, 9);
     vk_options_done(&options);
@@ -259,8 +264,10 @@ START_TEST(options__malformed_numbers_are_fatal_with_their_range) {
     expect_rest_error(VARIABLES("OCI_REGISTRY", "none", "VK_NODE_CPU", "-2"), "VK_NODE_CPU=\"-2\"");
     struct vk_options options;
     struct cc_err err;
-    ck_assert_int_eq(read_rest(VARIABLES("OCI_REGISTRY", "none", "SNAPSHOT_TRANSFER_CONCURRENCY", "0",
-                                         "SNAPSHOT_ZSTD_LEVEL", "3"), &options, &err), CC_OK);
+    ck_assert_int_eq(
+        read_rest(VARIABLES("OCI_REGISTRY", "none", "SNAPSHOT_TRANSFER_CONCURRENCY", "0", "SNAPSHOT_ZSTD_LEVEL", "3"),
+                  &options, &err),
+        CC_OK);
     ck_assert_int_eq(options.transfer_concurrency, 8);
     ck_assert_int_eq(options.zstd_level, 3);
     vk_options_done(&options);
@@ -276,7 +283,9 @@ START_TEST(options__booleans_and_the_control_socket) {
         struct vk_options options;
         struct cc_err err;
         ck_assert_int_eq(read_rest(VARIABLES("OCI_REGISTRY", "none", "VK_HOST_NAMESPACES", rows[i].text,
-                                             "VK_COCOON_NET_CONTROL_SOCKET", "none"), &options, &err), CC_OK);
+                                             "VK_COCOON_NET_CONTROL_SOCKET", "none"),
+                                   &options, &err),
+                         CC_OK);
         ck_assert(options.host_namespaces == rows[i].value);
         ck_assert_ptr_null(options.control_socket); /* decision 73 */
         vk_options_done(&options);

@@ -35,8 +35,8 @@ struct recorder {
     size_t call_count;
     const struct cc_pod *tracked[TRACKED_MAX];
     size_t tracked_count;
-    int fail_code[3];     /* CC_OK = succeed */
-    int fail_count[3];    /* so many times, < 0 = for ever */
+    int fail_code[3];  /* CC_OK = succeed */
+    int fail_count[3]; /* so many times, < 0 = for ever */
     const char *fail_reason;
     int64_t takes_ms[3];
     size_t observed, rechecked, busy, running;
@@ -122,8 +122,14 @@ static size_t do_busy(void *ctx) {
 }
 
 static const struct vk_pod_provider_ops provider_ops = {
-    .create = do_create, .update = do_update, .delete_pod = do_delete, .get = do_get, .list = do_list,
-    .observe = do_observe, .recheck_status = do_recheck, .busy = do_busy,
+    .create = do_create,
+    .update = do_update,
+    .delete_pod = do_delete,
+    .get = do_get,
+    .list = do_list,
+    .observe = do_observe,
+    .recheck_status = do_recheck,
+    .busy = do_busy,
 };
 
 /* --- world -------------------------------------------------------------------------------------------------------- */
@@ -150,8 +156,12 @@ static void set_up(struct world *world) {
     world->events = cc_event_recorder_new(cc_loop_current(), &world->kube, "host1/pod-controller", "");
     cc_event_recorder_set_tap(world->events, on_event, world);
     struct vk_pod_controller_options options = {
-        .kube = &world->kube, .provider = {&provider_ops, world->provider}, .node_name = "host1",
-        .events = world->events, .k8s_qps = 50, .k8s_burst = 100,
+        .kube = &world->kube,
+        .provider = {&provider_ops, world->provider},
+        .node_name = "host1",
+        .events = world->events,
+        .k8s_qps = 50,
+        .k8s_burst = 100,
     };
     world->controller = vk_pod_controller_new(cc_loop_current(), &options);
 }
@@ -243,12 +253,12 @@ static const char *demo_text(const struct world *world, const char *path) {
     return fake_kube_text(world->server, "pods", "ns", "demo-0", path);
 }
 
-#define IN_FIBER(name)                          \
-    static void name##_body(void *arg);         \
-    START_TEST(name) {                          \
-        cc_test_run_virtual(name##_body, NULL); \
-    }                                           \
-    END_TEST                                    \
+#define IN_FIBER(name)                                                                                                 \
+    static void name##_body(void *arg);                                                                                \
+    START_TEST(name) {                                                                                                 \
+        cc_test_run_virtual(name##_body, NULL);                                                                        \
+    }                                                                                                                  \
+    END_TEST                                                                                                           \
     static void name##_body(void *arg CC_UNUSED)
 
 /* --- create and update -------------------------------------------------------------------------------------------- */
@@ -343,7 +353,7 @@ IN_FIBER(pods__failed_create_shows_in_the_status) {
     ck_assert_str_eq(demo_text(&world, "status/phase"), "Pending");
     ck_assert_str_eq(demo_text(&world, "status/reason"), "ProviderFailed");
     ck_assert_str_eq(demo_text(&world, "status/message"), "provider says no");
-    ck_assert_uint_gt(count_calls(&world, CREATE), 5); /* retried */
+    ck_assert_uint_gt(count_calls(&world, CREATE), 5);                          /* retried */
     ck_assert_uint_eq(fake_kube_requests(world.server, "PATCH", "/status"), 1); /* written once */
     ck_assert(cc_text_starts_with(world.reasons, "ProviderCreateFailed ProviderCreateFailed "));
     const json_t *body = fake_kube_request_at(world.server, "PATCH", "/status", 0)->body;
@@ -530,8 +540,8 @@ static void answer_final_delete(int status) {
     put_demo(&world, "", NULL);
     started(&world);
     sleep_ms(1000);
-    fake_kube_fail(world.server, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "DELETE", .count = -1,
-                                                           .status = status});
+    fake_kube_fail(world.server, &(struct fake_kube_fault){
+                                     .kind = FAKE_KUBE_STATUS, .method = "DELETE", .count = -1, .status = status});
     delete_demo(&world, 1);
     sleep_ms(600000);
     ck_assert_ptr_nonnull(final_delete_at(&world, 0));
@@ -570,8 +580,8 @@ IN_FIBER(pods__final_delete_is_repeated_alone_when_it_fails) {
     put_demo(&world, "", NULL);
     started(&world);
     sleep_ms(1000);
-    fake_kube_fail(world.server, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "DELETE", .count = 3,
-                                                           .status = 403});
+    fake_kube_fail(world.server,
+                   &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "DELETE", .count = 3, .status = 403});
     delete_demo(&world, 1);
     sleep_ms(60000);
     ck_assert(!demo_exists(&world));
@@ -710,8 +720,9 @@ IN_FIBER(pods__nothing_is_torn_down_while_the_live_read_fails) {
     put_demo(&world, RUNNING, NULL);
     started(&world);
     sleep_ms(1000);
-    fake_kube_fail(world.server, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "GET", .path = POD_PATH,
-                                                           .count = -1, .status = 403});
+    fake_kube_fail(world.server,
+                   &(struct fake_kube_fault){
+                       .kind = FAKE_KUBE_STATUS, .method = "GET", .path = POD_PATH, .count = -1, .status = 403});
     fake_kube_drop(world.server, "pods", "ns", "demo-0");
     sleep_ms(60000);
     ck_assert_uint_eq(count_calls(&world, DELETE), 0);

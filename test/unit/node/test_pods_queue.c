@@ -83,7 +83,8 @@ static const struct cc_pod *pod_of(const char *metadata, const char *spec, const
     char text[2048];
     snprintf(text, sizeof(text),
              "{'apiVersion':'v1','kind':'Pod','metadata':{'name':'demo-0','namespace':'ns','uid':'A'%s%s},'spec':{%s},"
-             "'status':{%s}}", *metadata ? "," : "", metadata, spec, status);
+             "'status':{%s}}",
+             *metadata ? "," : "", metadata, spec, status);
     for (char *c = text; *c; c++)
         if (*c == '\'')
             *c = '"';
@@ -96,7 +97,8 @@ static const struct cc_pod *pod_of(const char *metadata, const char *spec, const
     return cc_pod_of(pod);
 }
 
-static bool changed(const char *old_metadata, const char *old_status, const char *new_metadata, const char *new_status) {
+static bool changed(const char *old_metadata, const char *old_status, const char *new_metadata,
+                    const char *new_status) {
     const struct cc_pod *old_pod = pod_of(old_metadata, "'containers':[{'name':'agent'}]", old_status);
     const struct cc_pod *new_pod = pod_of(new_metadata, "'containers':[{'name':'agent'}]", new_status);
     bool result = vk_pod_changed(old_pod, new_pod);
@@ -133,7 +135,8 @@ START_TEST(pod_status__running_and_finished) {
         {"'phase':'Failed','containerStatuses':[{'name':'agent','state':{'terminated':{'exitCode':1}}}]", false, true},
         {"'phase':'Succeeded'", false, true},
         {"'phase':'Running','containerStatuses':[{'name':'a','state':{'waiting':{}}},"
-         "{'name':'b','state':{'running':{}}}]", true, false},
+         "{'name':'b','state':{'running':{}}}]",
+         true, false},
     };
     for (size_t i = 0; i < CC_ARRAY_LENGTH(rows); i++) {
         const struct cc_pod *pod = pod_of("", "", rows[i].status);
@@ -158,8 +161,9 @@ static void expect_patch(json_t *take_patch, const char *single_quoted) {
 
 START_TEST(pod_status__failure_depends_on_the_restart_policy) {
     const struct cc_pod *pod = pod_of("", "'restartPolicy':'Always'", "'phase':'Pending'");
-    expect_patch(vk_pod_failure_patch(pod, "no image"),
-                 "{'metadata':{'uid':'A'},'status':{'message':'no image','phase':'Pending','reason':'ProviderFailed'}}");
+    expect_patch(
+        vk_pod_failure_patch(pod, "no image"),
+        "{'metadata':{'uid':'A'},'status':{'message':'no image','phase':'Pending','reason':'ProviderFailed'}}");
     expect_patch(vk_pod_recovery_patch(pod), "none");
     cc_pod_unref(pod);
     pod = pod_of("", "'restartPolicy':'Never'", "'phase':'Pending'");

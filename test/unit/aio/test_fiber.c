@@ -435,14 +435,27 @@ START_TEST(fiber__stack_overflow_hits_the_guard_page) {
 }
 END_TEST
 
+static void waits_for_cancel(void *arg CC_UNUSED) {
+    ck_assert_int_eq(cc_sleep_ms(1000000, NULL), CC_CANCELED);
+}
+
 START_TEST(fiber__limit) {
     struct cc_loop *loop = cc_test_loop_virtual();
-    size_t started = 0;
-    while (started < 64 && cc_fiber_spawn(loop, "short", ends_at_once, NULL))
-        started++;
-    ck_assert_uint_eq(started, 64);
+    struct cc_fiber **fibers = cc_xcalloc(CC_FIBERS_MAX, sizeof *fibers);
+    for (size_t i = 0; i < CC_FIBERS_MAX; i++) {
+        fibers[i] = cc_fiber_start(loop, "one of the most", waits_for_cancel, NULL);
+        ck_assert_ptr_nonnull(fibers[i]);
+        cc_fiber_cancel(fibers[i]);
+    }
+    ck_assert_ptr_null(cc_fiber_start(loop, "one too many", ends_at_once, NULL));
+    ck_assert(!cc_fiber_spawn(loop, "one too many", ends_at_once, NULL));
+    for (size_t i = 0; i < CC_FIBERS_MAX; i++)
+        cc_fiber_detach(fibers[i]);
     cc_loop_run(loop);
     ck_assert_uint_eq(cc_loop_fiber_count(loop), 0);
+    ck_assert(cc_fiber_spawn(loop, "room again", ends_at_once, NULL));
+    cc_loop_run(loop);
+    free(fibers);
     cc_loop_free(loop);
 }
 END_TEST

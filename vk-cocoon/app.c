@@ -46,6 +46,7 @@ struct app {
     struct cc_http_server *server;
     struct cc_http_registry *http_registry;
     struct cc_registry registry;
+    struct vk_host_namespaces_options namespaces;
     struct vk_cocoon_cli *cli;
     struct vk_host_network *network;
     struct vk_snapshots *snapshots;
@@ -194,11 +195,11 @@ static int open_snapshots(struct app *app, struct cc_err *err) {
 
 static int open_host(struct app *app, struct cc_err *err) {
     const struct vk_options *options = &app->options;
+    app->namespaces.cgroup_parent = options->cgroup_parent;
     struct vk_cocoon_cli_options cli = {
         .binary = options->cocoon_binary,
         .restore_mode = options->restore_mode,
-        .host_namespaces = options->host_namespaces,
-        .host = {.cgroup_parent = options->cgroup_parent},
+        .host_namespaces = options->host_namespaces ? &app->namespaces : NULL,
     };
     app->cli = vk_cocoon_cli_new(&cli);
     struct vk_host_network_options network = {.leases_path = options->leases_path,

@@ -26,7 +26,8 @@ static int decode_spec(const json_t *spec, struct cc_arena *arena, struct cc_coc
     if (rc == 0)
         rc = cc_api_read_object(spec, "spec", "podRef", &pod_ref, err);
     if (rc == 0)
-        rc = cc_api_read_fields(pod_ref, "spec.podRef", POD_REF_FIELDS, CC_ARRAY_LENGTH(POD_REF_FIELDS), arena, ret, err);
+        rc = cc_api_read_fields(pod_ref, "spec.podRef", POD_REF_FIELDS, CC_ARRAY_LENGTH(POD_REF_FIELDS), arena, ret,
+                                err);
     return rc;
 }
 

@@ -86,7 +86,8 @@ static int decode_toolboxes(const json_t *spec, struct cc_arena *arena, struct c
         return cc_err_set(err, CC_INVALID, "spec.toolboxes: must be a list");
     /* A list that is cut short would read as toolboxes that left the spec, and those are deleted. */
     if (count > CC_TOOLBOXES_MAX)
-        return cc_err_set(err, CC_INVALID, "spec.toolboxes: %zu items, at most %d are accepted", count, CC_TOOLBOXES_MAX);
+        return cc_err_set(err, CC_INVALID, "spec.toolboxes: %zu items, at most %d are accepted", count,
+                          CC_TOOLBOXES_MAX);
     if (count == 0)
         return 0;
     set->toolboxes = CC_ARENA_ARRAY(arena, struct cc_toolbox_spec, count);

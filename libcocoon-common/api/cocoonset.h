@@ -1,5 +1,5 @@
-/* CocoonSet: contract/01 chapters 2 and 3. Enums stay texts ("" = absent): unknown values pass through, defaults are applied
- * by the functions of api/enums.h. */
+/* CocoonSet: contract/01 chapters 2 and 3. Enums stay texts ("" = absent): unknown values pass through, defaults are
+ * applied by the functions of api/enums.h. */
 #ifndef CC_API_COCOONSET_H
 #define CC_API_COCOONSET_H
 
@@ -17,7 +17,7 @@ extern const struct cc_kube_resource cc_cocoonset_resource;
 struct cc_vm_options { /* 2.3, inlined in the agent and in each toolbox */
     const char *os, *backend, *conn_type, *network;
     bool force_pull, no_direct_io;
-    int32_t probe_port; /* 0 = unset */
+    int32_t probe_port;  /* 0 = unset */
     const char *storage; /* quantity text as written (numbers as text); "" = null */
     struct cc_resources resources;
 };

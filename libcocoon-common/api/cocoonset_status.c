@@ -186,11 +186,11 @@ json_t *cc_cocoonset_status_patch(const struct cc_cocoonset_status *from, const 
     before = cc_cocoonset_status_encode(from);
     after = cc_cocoonset_status_encode(to);
     status = json_object();
-    json_object_foreach(after, key, value) {
+    json_object_foreach (after, key, value) {
         if (!json_equal(json_object_get(before, key), value))
             cc_json_set_new(status, key, json_incref(value));
     }
-    json_object_foreach(before, key, value) {
+    json_object_foreach (before, key, value) {
         if (!json_object_get(after, key))
             cc_json_set_new(status, key, json_null());
     }

@@ -8,7 +8,8 @@
 #include "base/json.h"
 #include "base/text.h"
 
-/* Words that fill thousands of cached pods, in byte order. A word that is missing here costs memory and nothing else. */
+/* Words that fill thousands of cached pods, in byte order. A word that is missing here costs memory and nothing else.
+ */
 /* clang-format off */
 static const char *const SHARED_WORDS[] = {
     "0", "1", "2", "3", "Active", "AgentsNotReady", "AllAgentsReady", "Always", "CocoonSet", "ContainersNotReady",
@@ -104,7 +105,7 @@ static void resource_list(const json_t *object, struct cc_arena *arena, struct c
     if (!json_is_object(object) || json_object_size(object) == 0)
         return;
     ret->items = CC_ARENA_ARRAY(arena, struct cc_resource_entry, json_object_size(object));
-    json_object_foreach((json_t *)object, name, value) {
+    json_object_foreach ((json_t *)object, name, value) {
         const char *quantity = quantity_text(value, arena);
         if (quantity)
             ret->items[ret->count++] = (struct cc_resource_entry){cc_api_text_of(name, arena), quantity};
@@ -146,7 +147,7 @@ const char *cc_api_env_from(const json_t *env_from, struct cc_arena *arena) {
     if (json_array_size(env_from) == 0)
         return "[]";
     canonical = json_array();
-    json_array_foreach(env_from, i, item) {
+    json_array_foreach (env_from, i, item) {
         json_t *copy = json_object();
         /* Only members that we know: a newer API server's defaults must not look like drift. */
         cc_json_set_text_nonempty(copy, "prefix", cc_json_text(item, "prefix"));
@@ -198,7 +199,7 @@ static int check_resources(const json_t *value, const char *path, const char *ke
         json_t *quantity;
         if (list && !json_is_object(list))
             return cc_err_set(err, CC_INVALID, "%s.%s.%s: must be an object", path, key, LISTS[i]);
-        json_object_foreach(list, name, quantity) {
+        json_object_foreach (list, name, quantity) {
             if (!json_is_string(quantity) && !json_is_integer(quantity))
                 return cc_err_set(err, CC_INVALID, "%s.%s.%s.%.64s: must be a quantity (text or integer)", path, key,
                                   LISTS[i], name);
@@ -213,7 +214,7 @@ static int check_env_from(const json_t *value, const char *path, const char *key
 
     if (!json_is_array(value))
         return wrong(path, key, "a list", err);
-    json_array_foreach(value, i, item) {
+    json_array_foreach (value, i, item) {
         if (!json_is_object(item))
             return cc_err_set(err, CC_INVALID, "%s.%s[%zu]: must be an object", path, key, i);
     }

@@ -19,7 +19,9 @@ struct cc_node {
     struct cc_node_address *addresses;
     size_t address_count;
 };
-static inline const struct cc_node *cc_node_of(const struct cc_object *object) { return (const struct cc_node *)object; }
+static inline const struct cc_node *cc_node_of(const struct cc_object *object) {
+    return (const struct cc_node *)object;
+}
 int cc_node_decode(const json_t *json, struct cc_object **ret, struct cc_err *err);
 
 #endif

@@ -115,16 +115,16 @@ static size_t count_hostname_expressions(const json_t *terms) {
     size_t count = 0, i, j;
     json_t *term, *expression;
 
-    json_array_foreach(terms, i, term) {
-        json_array_foreach(cc_json_member(term, "matchExpressions"), j, expression)
+    json_array_foreach (terms, i, term) {
+        json_array_foreach (cc_json_member(term, "matchExpressions"), j, expression)
             count += is_hostname_expression(expression);
     }
     return count;
 }
 
 static void decode_affinity(const json_t *spec, struct cc_arena *arena, struct cc_pod *pod) {
-    const json_t *terms = cc_json_path(spec, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution",
-                                       "nodeSelectorTerms", NULL);
+    const json_t *terms = cc_json_path(spec, "affinity", "nodeAffinity",
+                                       "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms", NULL);
     size_t count = count_hostname_expressions(terms);
     size_t i, j, k;
     json_t *term, *expression, *value;
@@ -132,13 +132,13 @@ static void decode_affinity(const json_t *spec, struct cc_arena *arena, struct c
     if (count == 0)
         return;
     pod->required_hostnames = CC_ARENA_ARRAY(arena, struct cc_strlist, count);
-    json_array_foreach(terms, i, term) {
-        json_array_foreach(cc_json_member(term, "matchExpressions"), j, expression) {
+    json_array_foreach (terms, i, term) {
+        json_array_foreach (cc_json_member(term, "matchExpressions"), j, expression) {
             struct cc_strlist *names = &pod->required_hostnames[pod->required_hostname_count];
             if (!is_hostname_expression(expression))
                 continue;
             pod->required_hostname_count++;
-            json_array_foreach(cc_json_member(expression, "values"), k, value) {
+            json_array_foreach (cc_json_member(expression, "values"), k, value) {
                 if (json_is_string(value))
                     cc_strlist_add(names, arena, json_string_value(value));
             }
@@ -224,7 +224,9 @@ int cc_pod_decode(const json_t *json, struct cc_object **ret, struct cc_err *err
     return rc;
 }
 
-const struct cc_pod *cc_pod_ref(const struct cc_pod *pod) { return pod ? cc_pod_of(cc_object_ref(&pod->base)) : NULL; }
+const struct cc_pod *cc_pod_ref(const struct cc_pod *pod) {
+    return pod ? cc_pod_of(cc_object_ref(&pod->base)) : NULL;
+}
 
 void cc_pod_unref(const struct cc_pod *pod) {
     if (pod)

@@ -65,7 +65,8 @@ struct cc_pod {
     size_t toleration_count;
     struct cc_container *containers;
     size_t container_count;
-    /* values of every `kubernetes.io/hostname In [...]` expression of the required node affinity; one list per expression */
+    /* values of every `kubernetes.io/hostname In [...]` expression of the required node affinity; one list per
+     * expression */
     struct cc_strlist *required_hostnames;
     size_t required_hostname_count;
     /* Digest of containers, initContainers, tolerations, activeDeadlineSeconds, labels and annotations (08 3.2): equal
@@ -81,7 +82,9 @@ struct cc_pod {
     size_t container_status_count;
 };
 
-static inline const struct cc_pod *cc_pod_of(const struct cc_object *object) { return (const struct cc_pod *)object; }
+static inline const struct cc_pod *cc_pod_of(const struct cc_object *object) {
+    return (const struct cc_pod *)object;
+}
 
 /* cc_kube_resource.decode: a new object with one reference. */
 int cc_pod_decode(const json_t *json, struct cc_object **ret, struct cc_err *err);

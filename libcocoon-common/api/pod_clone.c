@@ -1,13 +1,15 @@
 /* A deep copy that takes no more room than it must: arrays of the right length, shared words. It is also how a freshly
- * decoded pod gets compact. One that only held on to its original would chain the past of a pod together, since copies of
- * copies are what a node keeps. */
+ * decoded pod gets compact. One that only held on to its original would chain the past of a pod together, since copies
+ * of copies are what a node keeps. */
 #include <string.h>
 
 #include "api/decode_internal.h"
 #include "api/pod.h"
 #include "base/alloc.h"
 
-static void copy_text(const char **text, struct cc_arena *arena) { *text = cc_api_text_of(*text, arena); }
+static void copy_text(const char **text, struct cc_arena *arena) {
+    *text = cc_api_text_of(*text, arena);
+}
 
 static void *copy_array(const void *items, size_t count, size_t item_bytes, struct cc_arena *arena) {
     if (count == 0)

@@ -13,8 +13,8 @@ typedef unsigned __int128 u128; /* a name for the compiler's type, which has no 
 #define NANOS_MAX ((u128)1 << 127)
 #define UNITS_MAX ((u128)INT64_MAX)
 
-/* Digits of the input, 19 more for a multiplication by 2^60, and what makes an exponent a multiple of three or brings it
- * down to that of E. */
+/* Digits of the input, 19 more for a multiplication by 2^60, and what makes an exponent a multiple of three or brings
+ * it down to that of E. */
 #define DIGITS_MAX (CC_QUANTITY_TEXT_BYTES * 2)
 
 /* digits * 10^exponent, exactly. No digits at all is zero. */
@@ -83,11 +83,12 @@ static int number_parse(const char *text, struct number *ret, struct cc_err *err
     const char *start;
     bool has_digit;
 
+    memset(ret, 0, sizeof *ret);
     if (!text || !*text)
         return cc_err_set(err, CC_INVALID, "quantity is empty");
     if (strlen(text) > CC_QUANTITY_TEXT_BYTES)
-        return cc_err_set(err, CC_INVALID, "quantity \"%.32s...\" is longer than %d bytes", text, CC_QUANTITY_TEXT_BYTES);
-    memset(ret, 0, sizeof *ret);
+        return cc_err_set(err, CC_INVALID, "quantity \"%.32s...\" is longer than %d bytes", text,
+                          CC_QUANTITY_TEXT_BYTES);
     ret->negative = *at == '-';
     if (*at == '-' || *at == '+')
         at++;
@@ -108,10 +109,11 @@ static int number_parse(const char *text, struct number *ret, struct cc_err *err
     if (!has_digit)
         return cc_err_set(err, CC_INVALID, "quantity \"%s\" has no digits", text);
     if (!suffix_read(at, &ret->format, &ret->suffix_exponent))
-        return cc_err_set(err, CC_INVALID,
-                          "quantity \"%s\" has an unknown suffix \"%s\"; accepted are n u m k M G T P E, Ki Mi Gi Ti Pi Ei "
-                          "and e<exponent>",
-                          text, at);
+        return cc_err_set(
+            err, CC_INVALID,
+            "quantity \"%s\" has an unknown suffix \"%s\"; accepted are n u m k M G T P E, Ki Mi Gi Ti Pi Ei "
+            "and e<exponent>",
+            text, at);
     return 0;
 }
 
@@ -283,7 +285,8 @@ static const char *format_decimal(const struct number *number, enum cc_quantity_
     if (format == CC_QUANTITY_EXPONENT && decimal.exponent != 0)
         snprintf(suffix, sizeof suffix, "e%lld", (long long)decimal.exponent);
     return cc_arena_printf(arena, "%s%.*s%s", number->negative ? "-" : "", (int)decimal.count, decimal.digits,
-                           format == CC_QUANTITY_EXPONENT ? suffix : suffix_text(CC_QUANTITY_DECIMAL, decimal.exponent));
+                           format == CC_QUANTITY_EXPONENT ? suffix
+                                                          : suffix_text(CC_QUANTITY_DECIMAL, decimal.exponent));
 }
 
 int cc_quantity_canonical(const char *text, struct cc_arena *arena, const char **ret, struct cc_err *err) {
@@ -320,7 +323,9 @@ int cc_quantity_compare(const struct cc_quantity *a, const struct cc_quantity *b
     return a->negative ? -by_size : by_size;
 }
 
-bool cc_quantity_is_zero(const struct cc_quantity *quantity) { return quantity->nanos == 0; }
+bool cc_quantity_is_zero(const struct cc_quantity *quantity) {
+    return quantity->nanos == 0;
+}
 
 static int64_t signed_saturated(u128 value, bool negative) {
     int64_t clamped = value > UNITS_MAX ? INT64_MAX : (int64_t)value;
@@ -334,9 +339,13 @@ static int64_t rounded_up(const struct cc_quantity *quantity, u128 nanos_per_ste
     return signed_saturated(steps, quantity->negative);
 }
 
-int64_t cc_quantity_units(const struct cc_quantity *quantity) { return rounded_up(quantity, NANOS_PER_UNIT); }
+int64_t cc_quantity_units(const struct cc_quantity *quantity) {
+    return rounded_up(quantity, NANOS_PER_UNIT);
+}
 
-int64_t cc_quantity_millis(const struct cc_quantity *quantity) { return rounded_up(quantity, NANOS_PER_UNIT / 1000); }
+int64_t cc_quantity_millis(const struct cc_quantity *quantity) {
+    return rounded_up(quantity, NANOS_PER_UNIT / 1000);
+}
 
 int64_t cc_quantity_scaled_floor(const struct cc_quantity *quantity, int64_t numerator, int64_t denominator) {
     u128 divisor = (u128)denominator * NANOS_PER_UNIT;

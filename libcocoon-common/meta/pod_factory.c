@@ -147,8 +147,8 @@ static void add_env_from(json_t *container, const char *env_from) {
     cc_json_set_new(container, "envFrom", list);
 }
 
-static int build_container(const struct cc_vm_options *options, const char *storage, const char *env_from,
-                           json_t **ret, struct cc_err *err) {
+static int build_container(const struct cc_vm_options *options, const char *storage, const char *env_from, json_t **ret,
+                           struct cc_err *err) {
     json_t *resources = NULL;
     int rc = build_resources(&options->resources, storage, &resources, err);
 
@@ -250,9 +250,8 @@ static int build_agent(const struct cc_cocoonset *set, int32_t slot, const struc
         cc_json_set_text_nonempty(spec, "nodeName", options->main_node);
     else
         add_affinity(spec, set->node_name, options->preferred_node);
-    *ret = build_pod(build_metadata(set, pod_name, cc_role_from_slot(slot), cc_arena_printf(arena, "%d", slot),
-                                    &annotations),
-                     spec);
+    *ret = build_pod(
+        build_metadata(set, pod_name, cc_role_from_slot(slot), cc_arena_printf(arena, "%d", slot), &annotations), spec);
     return 0;
 }
 

@@ -17,7 +17,7 @@ struct cc_pod_build_options {
 /* INVALID when a quantity of the spec is malformed. New reference. */
 CC_MUST_USE int cc_build_agent_pod(const struct cc_cocoonset *set, int32_t slot,
                                    const struct cc_pod_build_options *options, json_t **ret, struct cc_err *err);
-CC_MUST_USE int cc_build_toolbox_pod(const struct cc_cocoonset *set, const struct cc_toolbox_spec *toolbox, bool restore,
-                                     json_t **ret, struct cc_err *err);
+CC_MUST_USE int cc_build_toolbox_pod(const struct cc_cocoonset *set, const struct cc_toolbox_spec *toolbox,
+                                     bool restore, json_t **ret, struct cc_err *err);
 
 #endif

@@ -6,7 +6,9 @@
 #define POLICY_NEVER "never"
 #define POLICY_MAIN_ONLY "main-only"
 
-static const struct cc_strmap *annotations_of(const struct cc_pod *pod) { return &pod->base.meta.annotations; }
+static const struct cc_strmap *annotations_of(const struct cc_pod *pod) {
+    return &pod->base.meta.annotations;
+}
 
 bool cc_pod_is_ready(const struct cc_pod *pod) {
     const struct cc_condition *ready = cc_condition_find(pod->conditions, pod->condition_count, "Ready");
@@ -14,13 +16,17 @@ bool cc_pod_is_ready(const struct cc_pod *pod) {
     return ready && cc_text_equal(ready->status, "True");
 }
 
-bool cc_pod_is_failed(const struct cc_pod *pod) { return cc_text_equal(pod->phase, "Failed"); }
+bool cc_pod_is_failed(const struct cc_pod *pod) {
+    return cc_text_equal(pod->phase, "Failed");
+}
 
 bool cc_pod_is_lifecycle_failed(const struct cc_pod *pod) {
     return cc_text_equal(cc_strmap_text(annotations_of(pod), CC_KEY_LIFECYCLE_STATE), CC_STATE_FAILED);
 }
 
-bool cc_pod_is_terminal(const struct cc_pod *pod) { return cc_pod_is_lifecycle_failed(pod) || cc_pod_is_failed(pod); }
+bool cc_pod_is_terminal(const struct cc_pod *pod) {
+    return cc_pod_is_lifecycle_failed(pod) || cc_pod_is_failed(pod);
+}
 
 bool cc_pod_container_is_running(const struct cc_pod *pod) {
     for (size_t i = 0; i < pod->container_status_count; i++) {
@@ -35,16 +41,20 @@ bool cc_pod_vm_is_live(const struct cc_pod *pod) {
     return cc_pod_container_is_running(pod) && *cc_strmap_text(annotations_of(pod), CC_KEY_VM_ID);
 }
 
-bool cc_pod_is_hibernating(const struct cc_pod *pod) { return cc_flag_is_set(annotations_of(pod), CC_KEY_HIBERNATE); }
+bool cc_pod_is_hibernating(const struct cc_pod *pod) {
+    return cc_flag_is_set(annotations_of(pod), CC_KEY_HIBERNATE);
+}
 
-bool cc_pod_is_managed(const struct cc_pod *pod) { return cc_flag_is_set(annotations_of(pod), CC_KEY_MANAGED); }
+bool cc_pod_is_managed(const struct cc_pod *pod) {
+    return cc_flag_is_set(annotations_of(pod), CC_KEY_MANAGED);
+}
 
 bool cc_pod_is_woken_at(const struct cc_pod *pod, int64_t generation) {
     struct cc_lifecycle lifecycle;
 
     cc_lifecycle_parse(annotations_of(pod), &lifecycle);
-    return !cc_pod_is_hibernating(pod) && cc_pod_vm_is_live(pod) &&
-           cc_text_equal(lifecycle.state, CC_STATE_READY) && lifecycle.observed_generation >= generation;
+    return !cc_pod_is_hibernating(pod) && cc_pod_vm_is_live(pod) && cc_text_equal(lifecycle.state, CC_STATE_READY) &&
+           lifecycle.observed_generation >= generation;
 }
 
 const char *cc_pod_unschedulable(const struct cc_pod *pod) {

@@ -25,7 +25,7 @@ void cc_rebuild_parse(const char *text, struct cc_arena *arena, struct cc_rebuil
     *ret = (struct cc_rebuild_history){0};
     if (cc_text_is_empty(text) || cc_json_parse(text, strlen(text), CC_RECORD_BYTES_MAX, &object, NULL) < 0)
         return;
-    json_object_foreach(object, pod_name, value) {
+    json_object_foreach (object, pod_name, value) {
         if (json_is_object(value))
             read_entry(value, cc_rebuild_put(ret, arena, pod_name));
     }

@@ -32,7 +32,7 @@ static bool read_names(const json_t *object, const char *key, struct cc_arena *a
         return true;
     if (!json_is_array(array))
         return false;
-    json_array_foreach(array, i, item) {
+    json_array_foreach (array, i, item) {
         if (!json_is_string(item))
             return false;
         if (*json_string_value(item))
@@ -99,7 +99,9 @@ bool cc_reclaim_forget(struct cc_reclaim_record *record, const char *vm_name) {
 
 /* ---- delete-vm-names ---- */
 
-static bool is_blank(char byte) { return byte == ' ' || (byte >= '\t' && byte <= '\r'); }
+static bool is_blank(char byte) {
+    return byte == ' ' || (byte >= '\t' && byte <= '\r');
+}
 
 void cc_delete_names_parse(const char *text, struct cc_arena *arena, struct cc_strlist *ret) {
     const char *at = cc_text_or(text, "");

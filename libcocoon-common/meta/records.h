@@ -42,7 +42,8 @@ struct cc_rebuild_history {
 void cc_rebuild_parse(const char *text, struct cc_arena *arena, struct cc_rebuild_history *ret);
 struct cc_rebuild_entry *cc_rebuild_find(const struct cc_rebuild_history *history, const char *pod_name);
 /* Finds or adds. */
-struct cc_rebuild_entry *cc_rebuild_put(struct cc_rebuild_history *history, struct cc_arena *arena, const char *pod_name);
+struct cc_rebuild_entry *cc_rebuild_put(struct cc_rebuild_history *history, struct cc_arena *arena,
+                                        const char *pod_name);
 void cc_rebuild_remove(struct cc_rebuild_history *history, const char *pod_name);
 /* Drops entries of pods that keep(ctx, pod_name) does not name. */
 void cc_rebuild_prune(struct cc_rebuild_history *history, bool (*keep)(void *ctx, const char *pod_name), void *ctx);

@@ -29,7 +29,7 @@ int cc_snapshot_annotations_parse(const char *text, struct cc_arena *arena, stru
         rc = cc_err_set(err, CC_INVALID, "%s: must be a JSON object of strings", CC_KEY_SNAPSHOT_ANNOTATIONS);
         goto out;
     }
-    json_object_foreach(object, key, value) {
+    json_object_foreach (object, key, value) {
         if (cc_text_starts_with(key, RESERVED_PREFIX)) {
             rc = cc_err_set(err, CC_INVALID, "%s: key %s is reserved (prefix %s)", CC_KEY_SNAPSHOT_ANNOTATIONS, key,
                             RESERVED_PREFIX);

@@ -11,7 +11,7 @@
 enum cc_role { CC_ROLE_IS_MAIN, CC_ROLE_IS_SUB_AGENT, CC_ROLE_IS_TOOLBOX };
 const char *cc_role_name(enum cc_role role); /* "main", "sub-agent", "toolbox" */
 
-#define CC_VM_NAME_MAX 63       /* cocoon's limit: macOS guests */
+#define CC_VM_NAME_MAX 63          /* cocoon's limit: macOS guests */
 #define CC_VM_NAME_SNAPSHOT_MAX 46 /* minus the import suffix: every other managed guest */
 
 /* "vk-<ns>-<pod with dots as dashes>-<6 hex>" in the arena. */

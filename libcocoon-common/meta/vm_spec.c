@@ -127,7 +127,9 @@ int cc_vm_spec_of_toolbox(const struct cc_cocoonset *set, const struct cc_toolbo
     return 0;
 }
 
-bool cc_toolbox_is_static(const struct cc_toolbox_spec *toolbox) { return cc_text_equal(toolbox->mode, "static"); }
+bool cc_toolbox_is_static(const struct cc_toolbox_spec *toolbox) {
+    return cc_text_equal(toolbox->mode, "static");
+}
 
 /* ---- Runtime: contract/02 chapter 6 ---- */
 

@@ -43,11 +43,13 @@ void cc_vm_runtime_apply(const struct cc_vm_runtime *runtime, struct cc_strmap *
 bool cc_flag_is_set(const struct cc_strmap *annotations, const char *key);
 /* true sets "true", false removes the key: nobody writes "false" (section 7). */
 void cc_flag_apply(struct cc_strmap *annotations, const char *key, bool wanted, struct cc_arena *arena);
-/* Adds the key to a patch of kube/patch.h unless the annotations already read as wanted (14.2); true when it was added. */
+/* Adds the key to a patch of kube/patch.h unless the annotations already read as wanted (14.2); true when it was added.
+ */
 bool cc_flag_patch(const struct cc_strmap *annotations, const char *key, bool wanted, json_t *patch);
 /* Generation annotation `key`; absent or malformed = 0. */
 int64_t cc_generation_of(const struct cc_strmap *annotations, const char *key);
-/* Adds the generation stamp to a patch unless the annotation reads as `generation` (absent equals 0); true when added. */
+/* Adds the generation stamp to a patch unless the annotation reads as `generation` (absent equals 0); true when added.
+ */
 bool cc_generation_patch(const struct cc_strmap *annotations, int64_t generation, json_t *patch);
 
 struct cc_lifecycle {
@@ -70,12 +72,12 @@ bool cc_should_keep_latest(const struct cc_cocoonset *set, const char *vm_name);
 
 /* Predicates of chapter 13 and 03 A.2. */
 bool cc_pod_is_ready(const struct cc_pod *pod);
-bool cc_pod_is_failed(const struct cc_pod *pod);        /* phase Failed */
+bool cc_pod_is_failed(const struct cc_pod *pod); /* phase Failed */
 bool cc_pod_is_lifecycle_failed(const struct cc_pod *pod);
-bool cc_pod_is_terminal(const struct cc_pod *pod);      /* either of the two */
+bool cc_pod_is_terminal(const struct cc_pod *pod); /* either of the two */
 bool cc_pod_container_is_running(const struct cc_pod *pod);
 bool cc_pod_vm_is_live(const struct cc_pod *pod);
-bool cc_pod_is_hibernating(const struct cc_pod *pod);   /* asked */
+bool cc_pod_is_hibernating(const struct cc_pod *pod); /* asked */
 bool cc_pod_is_managed(const struct cc_pod *pod);
 bool cc_pod_is_woken_at(const struct cc_pod *pod, int64_t generation);
 /* Message of PodScheduled=False/Unschedulable, NULL when schedulable (an empty message counts as schedulable). */

@@ -48,7 +48,9 @@ const struct cc_cocoonset *api_set(const char *namespace, const char *name, int6
     return set;
 }
 
-void api_set_free(const struct cc_cocoonset *set) { cc_object_unref(&set->base); }
+void api_set_free(const struct cc_cocoonset *set) {
+    cc_object_unref(&set->base);
+}
 
 const struct cc_pod *api_pod_of(const json_t *json) {
     struct cc_object *object = NULL;
@@ -69,7 +71,8 @@ const struct cc_pod *api_pod(const char *single_quoted) {
 
 static json_t *descend(json_t *json, va_list path) {
     for (const char *step; json && (step = va_arg(path, const char *));)
-        json = json_is_array(json) ? json_array_get(json, (size_t)strtoul(step, NULL, 10)) : json_object_get(json, step);
+        json =
+            json_is_array(json) ? json_array_get(json, (size_t)strtoul(step, NULL, 10)) : json_object_get(json, step);
     return json;
 }
 

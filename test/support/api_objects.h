@@ -1,4 +1,5 @@
-/* Typed objects from short texts with ' instead of ", for tests of pure functions. Everything aborts on malformed text. */
+/* Typed objects from short texts with ' instead of ", for tests of pure functions. Everything aborts on malformed text.
+ */
 #ifndef TEST_SUPPORT_API_OBJECTS_H
 #define TEST_SUPPORT_API_OBJECTS_H
 

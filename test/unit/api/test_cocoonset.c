@@ -24,7 +24,8 @@ START_TEST(cocoonset__decodes_every_member_of_the_spec) {
         "{'suspend':true,'snapshotPolicy':'main-only','hibernatePolicy':'retain','nodePool':'gpu',"
         "'snapshotCompatibilityClass':'c1','nodeName':'node-a','agent':{'replicas':3,'image':'img:1','mode':'run',"
         "'envFrom':[{'configMapRef':{'name':'c'}}],'serviceAccountName':'sa','os':'windows','backend':'firecracker',"
-        "'connType':'rdp','network':'net','forcePull':true,'noDirectIO':true,'probePort':22,'storage':'40Gi','resources':"
+        "'connType':'rdp','network':'net','forcePull':true,'noDirectIO':true,'probePort':22,'storage':'40Gi','"
+        "resources':"
         "{'requests':{'cpu':2},'limits':{'memory':'4Gi'}}},'toolboxes':[{'name':'tb','image':'i','mode':'static',"
         "'staticIP':'10.0.0.1','staticVMID':'qemu-1','vncPort':5901,'storage':1000000,'future':{}}],'future':[1]}");
 
@@ -112,9 +113,10 @@ END_TEST
 
 START_TEST(cocoonset__being_deleted_is_read_in_spite_of_its_spec) {
     for (size_t i = 0; i < CC_ARRAY_LENGTH(MALFORMED); i++) {
-        char *text = cc_xasprintf("{'metadata':{'name':'demo','namespace':'ns','deletionTimestamp':'2026-08-12T04:11:05Z'},"
-                                  "'status':{'agents':[{'slot':0,'role':'main','vmName':'v'}]}%s}",
-                                  MALFORMED[i].members);
+        char *text =
+            cc_xasprintf("{'metadata':{'name':'demo','namespace':'ns','deletionTimestamp':'2026-08-12T04:11:05Z'},"
+                         "'status':{'agents':[{'slot':0,'role':'main','vmName':'v'}]}%s}",
+                         MALFORMED[i].members);
         json_t *json = api_json(text);
         const struct cc_cocoonset *set = api_set_of(json);
         ck_assert(!set->has_spec);

@@ -8,11 +8,11 @@
 
 #define TIME "'lastTransitionTime':'2026-08-12T04:11:05Z'"
 #define STATUS                                                                                                         \
-    "{'observedGeneration':3,'phase':'Running','readyAgents':2,'desiredAgents':2,'readyToolboxes':1,"                   \
-    "'desiredToolboxes':1,'agents':[{'slot':0,'role':'main','podName':'demo-0','vmName':'v0','vmID':'7f3a',"            \
-    "'ip':'10.88.0.12','phase':'Running'},{'slot':1,'role':'sub-agent','podName':'demo-1','vmName':'v1',"               \
-    "'phase':'Running','forkedFrom':'v0'}],'toolboxes':[{'name':'tb','podName':'demo-tb','vmName':'vt',"                \
-    "'phase':'Running','connType':'vnc','vncPort':5901}],'conditions':[{'type':'Ready','status':'True',"                \
+    "{'observedGeneration':3,'phase':'Running','readyAgents':2,'desiredAgents':2,'readyToolboxes':1,"                  \
+    "'desiredToolboxes':1,'agents':[{'slot':0,'role':'main','podName':'demo-0','vmName':'v0','vmID':'7f3a',"           \
+    "'ip':'10.88.0.12','phase':'Running'},{'slot':1,'role':'sub-agent','podName':'demo-1','vmName':'v1',"              \
+    "'phase':'Running','forkedFrom':'v0'}],'toolboxes':[{'name':'tb','podName':'demo-tb','vmName':'vt',"               \
+    "'phase':'Running','connType':'vnc','vncPort':5901}],'conditions':[{'type':'Ready','status':'True',"               \
     "'reason':'AllAgentsReady','message':'m'," TIME ",'observedGeneration':3}]}"
 
 static const struct cc_cocoonset *set_with_status(const char *status) {
@@ -95,7 +95,8 @@ START_TEST(status__patch_carries_changed_members_only) {
 END_TEST
 
 START_TEST(status__condition_times_are_no_difference) {
-    static const char *const OLD = "{'conditions':[{'type':'Ready','status':'True','reason':'R','message':'m'," TIME "}]}";
+    static const char *const OLD =
+        "{'conditions':[{'type':'Ready','status':'True','reason':'R','message':'m'," TIME "}]}";
     static const char *const NEW = "{'conditions':[{'type':'Ready','status':'True','reason':'R','message':'m',"
                                    "'lastTransitionTime':'2027-01-01T00:00:00Z'}],'readyAgents':1}";
     char *text = patch_text(OLD, NEW);
@@ -107,12 +108,22 @@ END_TEST
 
 START_TEST(status__differences_of_each_member_are_seen) {
     static const char *const CHANGES[][2] = {
-        {"'slot':1", "'slot':2"},         {"'sub-agent'", "'main'"},          {"'demo-1'", "'demo-2'"},
-        {"'v1'", "'v2'"},                 {"'7f3a'", "'7f3b'"},               {"10.88.0.12", "10.88.0.13"},
-        {"'forkedFrom':'v0'", "'forkedFrom':'v9'"}, {"'name':'tb'", "'name':'tc'"}, {"5901", "5902"},
-        {"'vnc'", "'rdp'"},               {"AllAgentsReady", "Other"},        {"'message':'m'", "'message':'n'"},
-        {"'status':'True'", "'status':'False'"}, {"'observedGeneration':3}]", "'observedGeneration':4}]"},
-        {"'readyAgents':2", "'readyAgents':1"}, {"'desiredToolboxes':1", "'desiredToolboxes':2"},
+        {"'slot':1", "'slot':2"},
+        {"'sub-agent'", "'main'"},
+        {"'demo-1'", "'demo-2'"},
+        {"'v1'", "'v2'"},
+        {"'7f3a'", "'7f3b'"},
+        {"10.88.0.12", "10.88.0.13"},
+        {"'forkedFrom':'v0'", "'forkedFrom':'v9'"},
+        {"'name':'tb'", "'name':'tc'"},
+        {"5901", "5902"},
+        {"'vnc'", "'rdp'"},
+        {"AllAgentsReady", "Other"},
+        {"'message':'m'", "'message':'n'"},
+        {"'status':'True'", "'status':'False'"},
+        {"'observedGeneration':3}]", "'observedGeneration':4}]"},
+        {"'readyAgents':2", "'readyAgents':1"},
+        {"'desiredToolboxes':1", "'desiredToolboxes':2"},
     };
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(CHANGES); i++) {

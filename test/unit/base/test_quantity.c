@@ -51,13 +51,39 @@ END_TEST
 /* Each pair was printed by the Go parts' own quantity package. */
 START_TEST(quantity__prints_what_the_go_parts_print) {
     static const struct row ROWS[] = {
-        {"+1Gi", "+1Gi"},       {"+2048Mi", "2Gi"},   {"1.500G", "1.500G"}, {"1.5G", "1500M"},    {"0.500", "500m"},
-        {"007", "007"},         {"0012Mi", "0012Mi"}, {"0008Mi", "8Mi"},    {"1Pi", "1Pi"},       {"+1Pi", "1Pi"},
-        {"1023Ki", "1023Ki"},   {"0.5Ki", "512"},     {"1Ki", "1Ki"},       {"1.1Ki", "1126400m"}, {"1e4", "10e3"},
-        {"1E3", "1E3"},         {"1000E3", "1e6"},    {"1e-12", "1e-9"},    {"0.0000000001", "1n"}, {"12e-1", "1200e-3"},
-        {"16Ei", "9223372036854775807"}, {"-1Gi", "-1Gi"}, {"-1024", "-1024"}, {"-2048Ki", "-2Mi"}, {"-0", "0"},
-        {"100000000000000000000", "100E"}, {"1e40", "10e39"}, {"0.000e3", "0"}, {".5", "500m"}, {"5.", "5."},
-        {"00", "0"}, {"999999999999999999", "999999999999999999"}, {"1.0000000001", "1000000001n"},
+        {"+1Gi", "+1Gi"},
+        {"+2048Mi", "2Gi"},
+        {"1.500G", "1.500G"},
+        {"1.5G", "1500M"},
+        {"0.500", "500m"},
+        {"007", "007"},
+        {"0012Mi", "0012Mi"},
+        {"0008Mi", "8Mi"},
+        {"1Pi", "1Pi"},
+        {"+1Pi", "1Pi"},
+        {"1023Ki", "1023Ki"},
+        {"0.5Ki", "512"},
+        {"1Ki", "1Ki"},
+        {"1.1Ki", "1126400m"},
+        {"1e4", "10e3"},
+        {"1E3", "1E3"},
+        {"1000E3", "1e6"},
+        {"1e-12", "1e-9"},
+        {"0.0000000001", "1n"},
+        {"12e-1", "1200e-3"},
+        {"16Ei", "9223372036854775807"},
+        {"-1Gi", "-1Gi"},
+        {"-1024", "-1024"},
+        {"-2048Ki", "-2Mi"},
+        {"-0", "0"},
+        {"100000000000000000000", "100E"},
+        {"1e40", "10e39"},
+        {"0.000e3", "0"},
+        {".5", "500m"},
+        {"5.", "5."},
+        {"00", "0"},
+        {"999999999999999999", "999999999999999999"},
+        {"1.0000000001", "1000000001n"},
         {"0.1234567890123456789012Gi", "132560717819299208n"},
     };
 
@@ -68,7 +94,8 @@ START_TEST(quantity__prints_what_the_go_parts_print) {
 END_TEST
 
 START_TEST(quantity__a_canonical_text_is_its_own_canonical_text) {
-    static const char *const TEXTS[] = {"1.5Gi", "0.1Gi", "2048Ki", "1000e3", "12e-1", "1e40", "16Ei", "1.1Ki", "3.000G"};
+    static const char *const TEXTS[] = {"1.5Gi", "0.1Gi", "2048Ki", "1000e3", "12e-1",
+                                        "1e40",  "16Ei",  "1.1Ki",  "3.000G"};
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(TEXTS); i++)
         ck_assert_str_eq(canonical(canonical(TEXTS[i])), canonical(TEXTS[i]));
@@ -82,8 +109,8 @@ START_TEST(quantity__does_not_lose_what_is_larger_than_the_largest_suffix) {
 END_TEST
 
 START_TEST(quantity__refuses_malformed_text) {
-    static const char *const TEXTS[] = {"",   "+",    "-",   ".",    "Gi",  "1K",   "100g", "1 Gi",    " 1", "1e",
-                                        "1ei", "1e1.5", "1..2", "--1", "0x10", "1_000", "NaN",  "1e99999999999"};
+    static const char *const TEXTS[] = {"",   "+",   "-",     ".",    "Gi",  "1K",   "100g",  "1 Gi", " 1",
+                                        "1e", "1ei", "1e1.5", "1..2", "--1", "0x10", "1_000", "NaN",  "1e99999999999"};
     struct cc_quantity quantity;
     struct cc_err err = {0};
     char *longer = calloc(1, CC_QUANTITY_TEXT_BYTES + 2);
@@ -133,8 +160,8 @@ START_TEST(quantity__compares_by_value) {
         const char *a, *b;
         int order;
     } ROWS[] = {
-        {"1000m", "1", 0},   {"1Gi", "1024Mi", 0}, {"1Gi", "1G", 1}, {"-1", "1", -1},
-        {"-2", "-1", -1},    {"0Gi", "-0", 0},     {"1", "1.000000001", -1}, {"1e3", "1k", 0},
+        {"1000m", "1", 0}, {"1Gi", "1024Mi", 0}, {"1Gi", "1G", 1},         {"-1", "1", -1},
+        {"-2", "-1", -1},  {"0Gi", "-0", 0},     {"1", "1.000000001", -1}, {"1e3", "1k", 0},
     };
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(ROWS); i++) {
@@ -173,7 +200,9 @@ START_TEST(quantity__formats_bytes) {
 }
 END_TEST
 
-static void teardown(void) { cc_arena_done(&arena); }
+static void teardown(void) {
+    cc_arena_done(&arena);
+}
 
 int main(void) {
     Suite *suite = suite_create("quantity");

@@ -57,10 +57,11 @@ static void annotate(json_t *pod, const char *key, const char *value) {
 }
 
 #define FULL                                                                                                           \
-    "{'snapshotPolicy':'main-only','nodePool':'gpu','snapshotCompatibilityClass':'c1','agent':{'image':'img:1',"        \
-    "'replicas':1,'mode':'run','os':'linux','backend':'firecracker','connType':'ssh','network':'n','forcePull':true,"   \
-    "'noDirectIO':true,'probePort':22,'storage':'1024Mi','serviceAccountName':'sa','envFrom':[{'configMapRef':"          \
-    "{'name':'c'}}],'resources':{'requests':{'cpu':'2'},'limits':{'cpu':4,'memory':'4Gi'}}},'toolboxes':[{'name':'tb',"  \
+    "{'snapshotPolicy':'main-only','nodePool':'gpu','snapshotCompatibilityClass':'c1','agent':{'image':'img:1',"       \
+    "'replicas':1,'mode':'run','os':'linux','backend':'firecracker','connType':'ssh','network':'n','forcePull':true,"  \
+    "'noDirectIO':true,'probePort':22,'storage':'1024Mi','serviceAccountName':'sa','envFrom':[{'configMapRef':"        \
+    "{'name':'c'}}],'resources':{'requests':{'cpu':'2'},'limits':{'cpu':4,'memory':'4Gi'}}},'toolboxes':[{'name':'tb'" \
+    ","                                                                                                                \
     "'image':'t','storage':'0.1Gi','resources':{'limits':{'memory':'1Gi'}}}]}"
 #define STATIC                                                                                                         \
     "{'toolboxes':[{'name':'tb','mode':'static','staticIP':'10.0.0.1','staticVMID':'qemu-1','vncPort':5901}]}"
@@ -120,7 +121,9 @@ START_TEST(drift__of_each_field_of_the_spec) {
 }
 END_TEST
 
-static json_t *container(json_t *pod) { return api_at(pod, "spec", "containers", "0", NULL); }
+static json_t *container(json_t *pod) {
+    return api_at(pod, "spec", "containers", "0", NULL);
+}
 
 /* What a pod looks like after an API server, and perhaps a LimitRange, have seen it: decisions 14 and 66. */
 START_TEST(drift__ignores_what_others_filled_in) {
@@ -139,8 +142,10 @@ START_TEST(drift__ignores_what_others_filled_in) {
          "{'limits':{'memory':'1Gi'},'requests':{'cpu':'1','memory':'1Gi'}}", NULL},
         /* a LimitRange */
         {"{}", "{'limits':{'cpu':'1','memory':'1Gi'},'requests':{'cpu':'1','memory':'1Gi'}}", NULL},
-        {"{'requests':{'cpu':'1'}}", "{'limits':{'cpu':'2','memory':'1Gi'},'requests':{'cpu':'1','memory':'1Gi'}}", NULL},
-        {"{'limits':{'cpu':'2'}}", "{'limits':{'cpu':'2','memory':'1Gi'},'requests':{'cpu':'2','memory':'512Mi'}}", NULL},
+        {"{'requests':{'cpu':'1'}}", "{'limits':{'cpu':'2','memory':'1Gi'},'requests':{'cpu':'1','memory':'1Gi'}}",
+         NULL},
+        {"{'limits':{'cpu':'2'}}", "{'limits':{'cpu':'2','memory':'1Gi'},'requests':{'cpu':'2','memory':'512Mi'}}",
+         NULL},
         /* the server rounds up to thousandths */
         {"{'requests':{'cpu':'100u'}}", "{'requests':{'cpu':'1m'}}", NULL},
         /* what the spec does name still counts */
@@ -153,8 +158,8 @@ START_TEST(drift__ignores_what_others_filled_in) {
     char spec[256];
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(ROWS); i++) {
-        snprintf(spec, sizeof spec, "{'agent':{'resources':%s},'toolboxes':[{'name':'tb','resources':%s}]}", ROWS[i].spec,
-                 ROWS[i].spec);
+        snprintf(spec, sizeof spec, "{'agent':{'resources':%s},'toolboxes':[{'name':'tb','resources':%s}]}",
+                 ROWS[i].spec, ROWS[i].spec);
         for (enum kind kind = MAIN; kind <= TOOLBOX; kind++) {
             json_t *pod = build(spec, kind);
             json_object_set_new(container(pod), "resources", api_json(ROWS[i].present));
@@ -173,16 +178,18 @@ START_TEST(drift__service_account) {
     ck_assert_pstr_eq(drift("{'agent':{}}", MAIN, pod), NULL);
     ck_assert_pstr_eq(drift("{'agent':{'serviceAccountName':'default'}}", MAIN, pod), NULL);
     json_decref(pod);
-    ck_assert_pstr_eq(drift_between("{'agent':{'serviceAccountName':'sa-old'}}", "{'agent':{'serviceAccountName':'sa-new'}}",
-                                    MAIN),
-                      "serviceAccountName");
+    ck_assert_pstr_eq(
+        drift_between("{'agent':{'serviceAccountName':'sa-old'}}", "{'agent':{'serviceAccountName':'sa-new'}}", MAIN),
+        "serviceAccountName");
     CC_VECTOR("02-21.7.4");
 }
 END_TEST
 
 START_TEST(drift__environment) {
-    static const char *const OLD = "{'agent':{'envFrom':[{'configMapRef':{'name':'old'}}]},'toolboxes':[{'name':'tb'}]}";
-    static const char *const NEW = "{'agent':{'envFrom':[{'configMapRef':{'name':'new'}}]},'toolboxes':[{'name':'tb'}]}";
+    static const char *const OLD =
+        "{'agent':{'envFrom':[{'configMapRef':{'name':'old'}}]},'toolboxes':[{'name':'tb'}]}";
+    static const char *const NEW =
+        "{'agent':{'envFrom':[{'configMapRef':{'name':'new'}}]},'toolboxes':[{'name':'tb'}]}";
     static const char *const NONE = "{'agent':{'envFrom':[]}}";
     json_t *pod = build(OLD, TOOLBOX);
 
@@ -198,7 +205,8 @@ START_TEST(drift__environment) {
 END_TEST
 
 START_TEST(drift__node_pool) {
-    ck_assert_pstr_eq(drift_between("{'nodePool':'gpu','agent':{}}", "{'nodePool':'cpu','agent':{}}", MAIN), "nodePool");
+    ck_assert_pstr_eq(drift_between("{'nodePool':'gpu','agent':{}}", "{'nodePool':'cpu','agent':{}}", MAIN),
+                      "nodePool");
     ck_assert_pstr_eq(drift_between("{'nodePool':'default','agent':{}}", "{'agent':{}}", MAIN), NULL);
     ck_assert_pstr_eq(drift_between("{'agent':{}}", "{'nodePool':'','agent':{}}", MAIN), NULL);
     CC_VECTOR("02-21.7.6");
@@ -207,7 +215,8 @@ END_TEST
 
 START_TEST(drift__pin_never_counts) {
     ck_assert_pstr_eq(drift_between("{'agent':{}}", "{'nodeName':'node-b','agent':{}}", MAIN), NULL);
-    ck_assert_pstr_eq(drift_between("{'nodeName':'node-a','agent':{}}", "{'nodeName':'node-b','agent':{}}", MAIN), NULL);
+    ck_assert_pstr_eq(drift_between("{'nodeName':'node-a','agent':{}}", "{'nodeName':'node-b','agent':{}}", MAIN),
+                      NULL);
     ck_assert_pstr_eq(drift_between("{'nodeName':'node-a','agent':{}}", "{'agent':{}}", SUB_AGENT), NULL);
     CC_VECTOR("02-21.7.7");
 }
@@ -263,13 +272,16 @@ END_TEST
 START_TEST(drift__static_toolbox) {
     static const struct {
         const char *member, *reason;
-    } ROWS[] = {{"'staticVMID':'other'", "staticVMID"}, {"'staticIP':'10.0.0.2'", "staticIP"}, {"'vncPort':5902", "vncPort"},
+    } ROWS[] = {{"'staticVMID':'other'", "staticVMID"},
+                {"'staticIP':'10.0.0.2'", "staticIP"},
+                {"'vncPort':5902", "vncPort"},
                 {"'vncPort':0", "vncPort"}};
     char spec[256];
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(ROWS); i++) {
         snprintf(spec, sizeof spec,
-                 "{'toolboxes':[{'name':'tb','mode':'static','staticIP':'10.0.0.1','staticVMID':'qemu-1','vncPort':5901,%s}]}",
+                 "{'toolboxes':[{'name':'tb','mode':'static','staticIP':'10.0.0.1','staticVMID':'qemu-1','vncPort':"
+                 "5901,%s}]}",
                  ROWS[i].member);
         ck_assert_pstr_eq(drift_between(STATIC, spec, TOOLBOX), ROWS[i].reason);
     }
@@ -295,7 +307,8 @@ END_TEST
 
 /* A sidecar injected in front does not make the pod another one: decision 43. */
 START_TEST(drift__looks_at_the_container_named_agent) {
-    static const char *const SPEC = "{'agent':{'resources':{'limits':{'cpu':'1'}},'envFrom':[{'configMapRef':{'name':'c'}}]}}";
+    static const char *const SPEC =
+        "{'agent':{'resources':{'limits':{'cpu':'1'}},'envFrom':[{'configMapRef':{'name':'c'}}]}}";
     json_t *pod = build(SPEC, MAIN);
 
     json_array_insert_new(api_at(pod, "spec", "containers", NULL), 0, api_json("{'name':'sidecar'}"));

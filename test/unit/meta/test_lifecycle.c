@@ -65,8 +65,14 @@ START_TEST(lifecycle__comparison_key) {
     size_t a_bytes, b_bytes;
     const char *a_key = cc_lifecycle_key(&a, &arena, &a_bytes), *b_key = cc_lifecycle_key(&b, &arena, &b_bytes);
 
-    check_key(&empty, "\0" "0\0", 3);
-    check_key(&ready, "ready\0" "7\0ok", 10);
+    check_key(&empty,
+              "\0"
+              "0\0",
+              3);
+    check_key(&ready,
+              "ready\0"
+              "7\0ok",
+              10);
     CC_VECTOR("02-21.3.16");
     ck_assert(a_bytes != b_bytes || memcmp(a_key, b_key, a_bytes) != 0);
     ck_assert(!cc_lifecycle_equal(&a, &b));
@@ -87,7 +93,9 @@ START_TEST(lifecycle__terminal_states) {
 }
 END_TEST
 
-static void teardown(void) { cc_arena_done(&arena); }
+static void teardown(void) {
+    cc_arena_done(&arena);
+}
 
 int main(void) {
     Suite *suite = suite_create("lifecycle");

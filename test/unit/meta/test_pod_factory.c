@@ -12,7 +12,9 @@
 #define HOSTNAME_TERM(node)                                                                                            \
     "{'matchExpressions':[{'key':'kubernetes.io/hostname','operator':'In','values':['" node "']}]}"
 
-static const struct cc_cocoonset *demo(const char *spec) { return api_set("ns", "demo", 11, spec); }
+static const struct cc_cocoonset *demo(const char *spec) {
+    return api_set("ns", "demo", 11, spec);
+}
 
 static json_t *agent_pod(const char *spec, int32_t slot, const struct cc_pod_build_options *options) {
     const struct cc_cocoonset *set = demo(spec);
@@ -34,8 +36,12 @@ static json_t *toolbox_pod(const char *spec, bool restore) {
     return pod;
 }
 
-static const char *label(json_t *pod, const char *key) { return api_text(pod, "metadata", "labels", key, NULL); }
-static const char *annotation(json_t *pod, const char *key) { return api_text(pod, "metadata", "annotations", key, NULL); }
+static const char *label(json_t *pod, const char *key) {
+    return api_text(pod, "metadata", "labels", key, NULL);
+}
+static const char *annotation(json_t *pod, const char *key) {
+    return api_text(pod, "metadata", "annotations", key, NULL);
+}
 
 static void check_equal(json_t *value, const char *wanted_text) {
     json_t *wanted = api_json(wanted_text);
@@ -94,9 +100,10 @@ START_TEST(factory__pin_is_a_required_affinity) {
     json_t *pod = agent_pod("{'nodeName':'node-b','agent':{'image':'img'}}", 0, NULL);
 
     ck_assert_ptr_null(api_at(pod, "spec", "nodeName", NULL));
-    check_equal(api_at(pod, "spec", "affinity", NULL),
-                "{'nodeAffinity':{'requiredDuringSchedulingIgnoredDuringExecution':{'nodeSelectorTerms':[" HOSTNAME_TERM(
-                    "node-b") "]}}}");
+    check_equal(
+        api_at(pod, "spec", "affinity", NULL),
+        "{'nodeAffinity':{'requiredDuringSchedulingIgnoredDuringExecution':{'nodeSelectorTerms':[" HOSTNAME_TERM(
+            "node-b") "]}}}");
     json_decref(pod);
     CC_VECTOR("02-21.6.4");
 }
@@ -120,8 +127,9 @@ START_TEST(factory__storage_is_annotation_and_ephemeral_storage) {
     pod = agent_pod("{'agent':{'image':'img','storage':2048,'resources':{'limits':{'cpu':2,'ephemeral-storage':'1Gi'},"
                     "'requests':{'memory':'1Gi'}}}}",
                     0, NULL);
-    check_equal(api_at(pod, "spec", "containers", "0", "resources", NULL),
-                "{'limits':{'cpu':'2','ephemeral-storage':'2048'},'requests':{'memory':'1Gi','ephemeral-storage':'2048'}}");
+    check_equal(
+        api_at(pod, "spec", "containers", "0", "resources", NULL),
+        "{'limits':{'cpu':'2','ephemeral-storage':'2048'},'requests':{'memory':'1Gi','ephemeral-storage':'2048'}}");
     json_decref(pod);
 }
 END_TEST
@@ -150,7 +158,8 @@ START_TEST(factory__toolboxes) {
     CC_VECTOR("02-21.6.7");
 
     /* Runtime members belong to static toolboxes only. */
-    pod = toolbox_pod("{'nodeName':'node-b','toolboxes':[{'name':'tb','mode':'run','staticIP':'10.0.0.1','vncPort':1}]}", true);
+    pod = toolbox_pod(
+        "{'nodeName':'node-b','toolboxes':[{'name':'tb','mode':'run','staticIP':'10.0.0.1','vncPort':1}]}", true);
     ck_assert_ptr_null(annotation(pod, CC_KEY_IP));
     ck_assert_ptr_null(annotation(pod, CC_KEY_VNC_PORT));
     ck_assert_str_eq(annotation(pod, CC_KEY_RESTORE), "true");
@@ -176,16 +185,18 @@ START_TEST(factory__released_wake_prefers_the_old_node) {
     struct cc_pod_build_options options = {.restore = true, .preferred_node = "node-a"};
     json_t *pod = agent_pod("{'agent':{'image':'img'}}", 0, &options);
 
-    check_equal(api_at(pod, "spec", "affinity", NULL),
-                "{'nodeAffinity':{'preferredDuringSchedulingIgnoredDuringExecution':[{'weight':100,'preference':" HOSTNAME_TERM(
-                    "node-a") "}]}}");
+    check_equal(
+        api_at(pod, "spec", "affinity", NULL),
+        "{'nodeAffinity':{'preferredDuringSchedulingIgnoredDuringExecution':[{'weight':100,'preference':" HOSTNAME_TERM(
+            "node-a") "}]}}");
     ck_assert_str_eq(annotation(pod, CC_KEY_RESTORE), "true");
     ck_assert_ptr_null(api_at(pod, "spec", "nodeName", NULL));
     json_decref(pod);
     pod = agent_pod("{'nodeName':'node-b','agent':{'image':'img'}}", 0, &options);
-    check_equal(api_at(pod, "spec", "affinity", NULL),
-                "{'nodeAffinity':{'requiredDuringSchedulingIgnoredDuringExecution':{'nodeSelectorTerms':[" HOSTNAME_TERM(
-                    "node-b") "]}}}");
+    check_equal(
+        api_at(pod, "spec", "affinity", NULL),
+        "{'nodeAffinity':{'requiredDuringSchedulingIgnoredDuringExecution':{'nodeSelectorTerms':[" HOSTNAME_TERM(
+            "node-b") "]}}}");
     json_decref(pod);
     CC_VECTOR("02-21.6.9");
 }

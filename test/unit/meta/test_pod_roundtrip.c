@@ -1,6 +1,7 @@
 /* Goal: what the factory builds is still what the spec wants after it has been stored and read back.
- * Method: build the pods of a row of specs; write them to files in $CC_PODS_OUT; judge those in $CC_PODS_IN, which are the
- * same pods as a real API server gave them back (test/integration/test_crd.py). Without the variables: through JSON. */
+ * Method: build the pods of a row of specs; write them to files in $CC_PODS_OUT; judge those in $CC_PODS_IN, which are
+ * the same pods as a real API server gave them back (test/integration/test_crd.py). Without the variables: through
+ * JSON. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,20 +17,22 @@
 #define POD_BYTES_MAX ((size_t)1024 * 1024)
 
 static const char *const SPECS[] = {
-    "{'agent':{'image':'img','replicas':1},'toolboxes':[{'name':'tb'}]}",
-    "{'snapshotPolicy':'main-only','nodePool':'gpu','snapshotCompatibilityClass':'n2-v1','nodeName':'node-b','agent':{"
-    "'image':'ghcr.io/cocoonstack/cocoon/ubuntu:24.04','replicas':1,'mode':'run','os':'windows','connType':'rdp',"
-    "'network':'net','forcePull':true,'noDirectIO':true,'probePort':3389,'storage':'40Gi','serviceAccountName':'builder',"
-    "'envFrom':[{'configMapRef':{'name':'c'}},{'prefix':'S_','secretRef':{'name':'s','optional':true}}],'resources':{"
-    "'requests':{'cpu':2,'memory':'4Gi'},'limits':{'cpu':'4','memory':'4Gi'}}},'toolboxes':[{'name':'win','mode':'static',"
-    "'os':'windows','staticIP':'10.20.0.15','staticVMID':'qemu-1','vncPort':5901}]}",
+    ("{'agent':{'image':'img','replicas':1},'toolboxes':[{'name':'tb'}]}"),
+    ("{'snapshotPolicy':'main-only','nodePool':'gpu','snapshotCompatibilityClass':'n2-v1','nodeName':'node-b','agent':{"
+     "'image':'ghcr.io/cocoonstack/cocoon/ubuntu:24.04','replicas':1,'mode':'run','os':'windows','connType':'rdp',"
+     "'network':'net','forcePull':true,'noDirectIO':true,'probePort':3389,'storage':'40Gi','serviceAccountName':'"
+     "builder',"
+     "'envFrom':[{'configMapRef':{'name':'c'}},{'prefix':'S_','secretRef':{'name':'s','optional':true}}],'resources':{"
+     "'requests':{'cpu':2,'memory':'4Gi'},'limits':{'cpu':'4','memory':'4Gi'}}},'toolboxes':[{'name':'win','mode':'"
+     "static',"
+     "'os':'windows','staticIP':'10.20.0.15','staticVMID':'qemu-1','vncPort':5901}]}"),
     /* limits only; a request that is rounded; a size in fractions of a byte */
-    "{'agent':{'image':'i','replicas':1,'resources':{'limits':{'cpu':'1000m','memory':'1024Mi'}},'storage':'0.1Gi'},"
-    "'toolboxes':[{'name':'tb','resources':{'limits':{'cpu':'1.5'},'requests':{'cpu':'100u','memory':'100M'}},"
-    "'storage':1000000}]}",
+    ("{'agent':{'image':'i','replicas':1,'resources':{'limits':{'cpu':'1000m','memory':'1024Mi'}},'storage':'0.1Gi'},"
+     "'toolboxes':[{'name':'tb','resources':{'limits':{'cpu':'1.5'},'requests':{'cpu':'100u','memory':'100M'}},"
+     "'storage':1000000}]}"),
     /* a request for one resource and a limit for another */
-    "{'agent':{'image':'i','replicas':1,'resources':{'requests':{'cpu':'100m'},'limits':{'memory':'2Gi'}}},"
-    "'toolboxes':[{'name':'tb','resources':{'limits':{'memory':'2Gi'}},'storage':'0'}]}",
+    ("{'agent':{'image':'i','replicas':1,'resources':{'requests':{'cpu':'100m'},'limits':{'memory':'2Gi'}}},"
+     "'toolboxes':[{'name':'tb','resources':{'limits':{'memory':'2Gi'}},'storage':'0'}]}"),
 };
 
 enum kind { MAIN, SUB_AGENT, TOOLBOX, KINDS };

@@ -8,7 +8,8 @@
 #include "support/vectors.h"
 
 static const struct cc_pod *pod_with(const char *annotations, const char *status) {
-    char *text = cc_xasprintf("{'metadata':{'name':'p','namespace':'ns','annotations':%s},'status':%s}", annotations, status);
+    char *text =
+        cc_xasprintf("{'metadata':{'name':'p','namespace':'ns','annotations':%s},'status':%s}", annotations, status);
     const struct cc_pod *pod = api_pod(text);
 
     free(text);
@@ -83,7 +84,8 @@ START_TEST(predicates__terminal_and_ready) {
     ck_assert(!holds(cc_pod_is_ready, "{}", "{}"));
     ck_assert(!holds(cc_pod_is_ready, "{}", "{'conditions':[{'type':'Ready','status':'False'}]}"));
     ck_assert(!holds(cc_pod_is_ready, "{}", "{'conditions':[{'type':'Initialized','status':'True'}]}"));
-    ck_assert(holds(cc_pod_is_ready, "{}", "{'conditions':[{'type':'X','status':'False'},{'type':'Ready','status':'True'}]}"));
+    ck_assert(holds(cc_pod_is_ready, "{}",
+                    "{'conditions':[{'type':'X','status':'False'},{'type':'Ready','status':'True'}]}"));
     CC_VECTOR("02-21.4.9");
     ck_assert(holds(cc_pod_is_terminal, "{'vm.cocoonstack.io/lifecycle-state':'failed'}", "{'phase':'Running'}"));
     ck_assert(holds(cc_pod_is_terminal, "{}", "{'phase':'Failed'}"));
@@ -113,16 +115,21 @@ START_TEST(predicates__woken_at_a_generation) {
         bool woken;
     } ROWS[] = {
         {"{'vm.cocoonstack.io/id':'x','vm.cocoonstack.io/lifecycle-state':'ready',"
-         "'vm.cocoonstack.io/lifecycle-observed-generation':'5'}", RUNNING, true},
+         "'vm.cocoonstack.io/lifecycle-observed-generation':'5'}",
+         RUNNING, true},
         {"{'vm.cocoonstack.io/id':'x','vm.cocoonstack.io/lifecycle-state':'ready',"
-         "'vm.cocoonstack.io/lifecycle-observed-generation':'4'}", RUNNING, false},
+         "'vm.cocoonstack.io/lifecycle-observed-generation':'4'}",
+         RUNNING, false},
         {"{'vm.cocoonstack.io/id':'x','vm.cocoonstack.io/lifecycle-state':'ready'}", RUNNING, false},
         {"{'vm.cocoonstack.io/id':'x','vm.cocoonstack.io/lifecycle-state':'creating',"
-         "'vm.cocoonstack.io/lifecycle-observed-generation':'5'}", RUNNING, false},
+         "'vm.cocoonstack.io/lifecycle-observed-generation':'5'}",
+         RUNNING, false},
         {"{'vm.cocoonstack.io/id':'x','vm.cocoonstack.io/hibernate':'true','vm.cocoonstack.io/lifecycle-state':'ready',"
-         "'vm.cocoonstack.io/lifecycle-observed-generation':'5'}", RUNNING, false},
+         "'vm.cocoonstack.io/lifecycle-observed-generation':'5'}",
+         RUNNING, false},
         {"{'vm.cocoonstack.io/id':'x','vm.cocoonstack.io/lifecycle-state':'ready',"
-         "'vm.cocoonstack.io/lifecycle-observed-generation':'5'}", WAITING, false},
+         "'vm.cocoonstack.io/lifecycle-observed-generation':'5'}",
+         WAITING, false},
     };
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(ROWS); i++) {

@@ -10,7 +10,8 @@
 static struct cc_arena arena;
 
 START_TEST(reclaim__encodes_byte_stable) {
-    static const char *const TEXT = "{\"generation\":3,\"vms\":[\"a\",\"b\"],\"restore\":[\"b\"],\"suspended\":[\"a\",\"b\"]}";
+    static const char *const TEXT =
+        "{\"generation\":3,\"vms\":[\"a\",\"b\"],\"restore\":[\"b\"],\"suspended\":[\"a\",\"b\"]}";
     struct cc_reclaim_record record = {0};
 
     cc_reclaim_parse(TEXT, &arena, &record);
@@ -35,9 +36,17 @@ START_TEST(reclaim__without_vms_is_removed) {
 END_TEST
 
 START_TEST(reclaim__malformed_is_an_empty_record) {
-    static const char *const TEXTS[] = {NULL, "", "null", "not-json", "[]", "{\"generation\":1,\"vms\":[\"a\"],\"suspended\":true}",
-                                        "{\"generation\":\"1\",\"vms\":[\"a\"]}", "{\"vms\":[1]}", "{\"vms\":[\"a\"]",
-                                        "{\"generation\":1.5,\"vms\":[\"a\"]}", "{\"vms\":{\"a\":1}}"};
+    static const char *const TEXTS[] = {NULL,
+                                        "",
+                                        "null",
+                                        "not-json",
+                                        "[]",
+                                        "{\"generation\":1,\"vms\":[\"a\"],\"suspended\":true}",
+                                        "{\"generation\":\"1\",\"vms\":[\"a\"]}",
+                                        "{\"vms\":[1]}",
+                                        "{\"vms\":[\"a\"]",
+                                        "{\"generation\":1.5,\"vms\":[\"a\"]}",
+                                        "{\"vms\":{\"a\":1}}"};
     struct cc_reclaim_record record;
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(TEXTS); i++) {
@@ -53,8 +62,8 @@ END_TEST
 START_TEST(reclaim__forget_drops_a_vm_from_all_lists) {
     struct cc_reclaim_record record;
 
-    cc_reclaim_parse("{\"generation\":1,\"vms\":[\"a\",\"b\"],\"restore\":[\"a\",\"c\"],\"suspended\":[\"a\",\"b\"]}", &arena,
-                     &record);
+    cc_reclaim_parse("{\"generation\":1,\"vms\":[\"a\",\"b\"],\"restore\":[\"a\",\"c\"],\"suspended\":[\"a\",\"b\"]}",
+                     &arena, &record);
     ck_assert(!cc_reclaim_forget(&record, "c"));
     ck_assert_uint_eq(record.restore.count, 2);
     ck_assert(cc_reclaim_forget(&record, "a"));
@@ -101,8 +110,9 @@ END_TEST
 
 /* Members of decision 6. */
 START_TEST(rebuild__history_round_trip) {
-    static const char *const TEXT = "{\"demo-1\":{\"count\":4,\"lastDeleted\":\"2026-05-14T01:00:00.5Z\",\"generation\":3,"
-                                    "\"parked\":true},\"demo-tb\":{\"count\":1,\"lastDeleted\":\"2026-05-14T01:00:00Z\"}}";
+    static const char *const TEXT =
+        "{\"demo-1\":{\"count\":4,\"lastDeleted\":\"2026-05-14T01:00:00.5Z\",\"generation\":3,"
+        "\"parked\":true},\"demo-tb\":{\"count\":1,\"lastDeleted\":\"2026-05-14T01:00:00Z\"}}";
     struct cc_rebuild_history history;
 
     cc_rebuild_parse(TEXT, &arena, &history);
@@ -114,8 +124,9 @@ START_TEST(rebuild__history_round_trip) {
     ck_assert_ptr_null(cc_rebuild_find(&history, "demo-2"));
     ck_assert_str_eq(cc_rebuild_encode(&history, &arena), TEXT);
     /* Offsets are read; what is written is UTC. */
-    cc_rebuild_parse("{\"a\":{\"count\":-1,\"lastDeleted\":\"2026-05-14T03:00:00+02:00\"},\"b\":{\"lastDeleted\":\"x\"}}",
-                     &arena, &history);
+    cc_rebuild_parse(
+        "{\"a\":{\"count\":-1,\"lastDeleted\":\"2026-05-14T03:00:00+02:00\"},\"b\":{\"lastDeleted\":\"x\"}}", &arena,
+        &history);
     ck_assert_str_eq(cc_rebuild_encode(&history, &arena),
                      "{\"a\":{\"count\":0,\"lastDeleted\":\"2026-05-14T01:00:00Z\"},\"b\":{\"count\":0}}");
 }
@@ -134,7 +145,8 @@ START_TEST(rebuild__entries_are_sorted_pruned_and_removed) {
     cc_rebuild_put(&history, &arena, "a")->count = 1;
     cc_rebuild_put(&history, &arena, "b")->count = 2;
     cc_rebuild_put(&history, &arena, "a")->count++;
-    ck_assert_str_eq(cc_rebuild_encode(&history, &arena), "{\"a\":{\"count\":2},\"b\":{\"count\":2},\"c\":{\"count\":3}}");
+    ck_assert_str_eq(cc_rebuild_encode(&history, &arena),
+                     "{\"a\":{\"count\":2},\"b\":{\"count\":2},\"c\":{\"count\":3}}");
     cc_rebuild_remove(&history, "none");
     cc_rebuild_remove(&history, "a");
     ck_assert_uint_eq(history.count, 2);
@@ -156,7 +168,9 @@ START_TEST(rebuild__backoff) {
 }
 END_TEST
 
-static void teardown(void) { cc_arena_done(&arena); }
+static void teardown(void) {
+    cc_arena_done(&arena);
+}
 
 int main(void) {
     Suite *suite = suite_create("records");

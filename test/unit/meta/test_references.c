@@ -23,8 +23,8 @@ static void check_rows(const struct row *rows, size_t count, bool relative) {
 }
 
 START_TEST(references__relative_ones) {
-    static const struct row SHORT[] = {{"repo", "repo", "latest"}, {"repo:v1", "repo", "v1"},
-                                       {"ns/repo:v1.2-rc", "ns/repo", "v1.2-rc"}};
+    static const struct row SHORT[] = {
+        {"repo", "repo", "latest"}, {"repo:v1", "repo", "v1"}, {"ns/repo:v1.2-rc", "ns/repo", "v1.2-rc"}};
     static const struct row LONG[] = {
         {"ghcr.io/cocoonstack/cocoon/ubuntu:24.04", "ghcr.io/cocoonstack/cocoon/ubuntu", "24.04"},
         {"snap_shot-x:latest", "snap_shot-x", "latest"}};
@@ -65,12 +65,15 @@ START_TEST(references__local_snapshot_names) {
     memset(name, 'a', 64);
     snprintf(expected, sizeof expected, "%.50s-ffe054fe7ae0", name);
     ck_assert_str_eq(cc_local_snapshot_name(name, "latest", &arena), expected);
-    ck_assert_str_eq(cc_local_snapshot_name("ghcr.io/cocoonstack/cocoon/windows-server-2025-datacenter-base", "v20260901", &arena),
-                     "ghcr.io/cocoonstack/cocoon/windows-server-2025-dat-969efb361503");
+    ck_assert_str_eq(
+        cc_local_snapshot_name("ghcr.io/cocoonstack/cocoon/windows-server-2025-datacenter-base", "v20260901", &arena),
+        "ghcr.io/cocoonstack/cocoon/windows-server-2025-dat-969efb361503");
 }
 END_TEST
 
-static void teardown(void) { cc_arena_done(&arena); }
+static void teardown(void) {
+    cc_arena_done(&arena);
+}
 
 int main(void) {
     Suite *suite = suite_create("references");

@@ -80,7 +80,9 @@ START_TEST(snapshot_annotations__are_bounded) {
 }
 END_TEST
 
-static void teardown(void) { cc_arena_done(&arena); }
+static void teardown(void) {
+    cc_arena_done(&arena);
+}
 
 int main(void) {
     Suite *suite = suite_create("snapshot_annotations");

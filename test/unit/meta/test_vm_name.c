@@ -28,7 +28,8 @@ START_TEST(vmname__is_built_from_namespace_and_pod) {
         {"02-21.1.6", {{"prod", "toolbox", "vk-prod-toolbox-869218"}, {"team", "a-dev-0", "vk-team-a-dev-0-7ab660"}}},
         {"02-21.1.7", {{"prod", "demo-shell", "vk-prod-demo-shell-c79ab8"}, {"ns", "demo-0", "vk-ns-demo-0-505043"}}},
         {"02-21.1.8", {{"prod", "demo-db-2", "vk-prod-demo-db-2-1a7af2"}, {"ns", "demo-tb", "vk-ns-demo-tb-7f9787"}}},
-        {"02-21.1.9", {{"prod", "demo-1-t", "vk-prod-demo-1-t-7d36ed"}, {"default", "desk-0", "vk-default-desk-0-8dc5d5"}}},
+        {"02-21.1.9",
+         {{"prod", "demo-1-t", "vk-prod-demo-1-t-7d36ed"}, {"default", "desk-0", "vk-default-desk-0-8dc5d5"}}},
     };
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(VECTORS); i++) {
@@ -110,7 +111,8 @@ START_TEST(vmname__of_agents_and_toolboxes) {
     ck_assert_str_eq(cc_agent_vm_name("prod", "demo", 0, &arena), "vk-prod-demo-0-71ea62");
     ck_assert_str_eq(cc_agent_vm_name("prod", "demo", 2, &arena), "vk-prod-demo-2-496021");
     CC_VECTOR("01-10.3.1");
-    ck_assert_str_eq(cc_vm_name("prod", cc_toolbox_pod_name("demo", "shell", &arena), &arena), "vk-prod-demo-shell-c79ab8");
+    ck_assert_str_eq(cc_vm_name("prod", cc_toolbox_pod_name("demo", "shell", &arena), &arena),
+                     "vk-prod-demo-shell-c79ab8");
     ck_assert_str_eq(cc_vm_name("prod", "toolbox", &arena), "vk-prod-toolbox-869218");
     CC_VECTOR("01-10.3.2");
     ck_assert_str_eq(cc_agent_vm_name("prod", "demo.v1", 0, &arena), "vk-prod-demo-v1-0-ac2538");
@@ -124,8 +126,8 @@ START_TEST(vmname__of_agents_and_toolboxes) {
     CC_VECTOR("01-10.3.5");
     ck_assert_int_eq(cc_agent_slot("prod", "demo", cc_agent_vm_name("prod", "other", 0, &arena)), -1);
     ck_assert_int_eq(cc_agent_slot("prod", "demo", cc_agent_vm_name("staging", "demo", 0, &arena)), -1);
-    ck_assert_int_eq(cc_agent_slot("prod", "demo", cc_vm_name("prod", cc_toolbox_pod_name("demo-1", "t", &arena), &arena)),
-                     -1);
+    ck_assert_int_eq(
+        cc_agent_slot("prod", "demo", cc_vm_name("prod", cc_toolbox_pod_name("demo-1", "t", &arena), &arena)), -1);
     CC_VECTOR("01-10.3.6");
     ck_assert_int_eq(cc_agent_slot("prod", "demo.v1", cc_agent_vm_name("prod", "demo.v1", 1, &arena)), 1);
     ck_assert_int_eq(cc_agent_slot("prod", "demo.v1", cc_agent_vm_name("prod", "demo-v1", 1, &arena)), -1);
@@ -228,7 +230,9 @@ START_TEST(vmname__toleration_marks_a_cocoon_pod) {
 }
 END_TEST
 
-static void teardown(void) { cc_arena_done(&arena); }
+static void teardown(void) {
+    cc_arena_done(&arena);
+}
 
 int main(void) {
     Suite *suite = suite_create("vm_name");

@@ -135,7 +135,8 @@ START_TEST(vmspec__of_a_toolbox_has_the_defaults) {
     ck_assert(!cc_strmap_has(&map, CC_KEY_MANAGED));
     CC_VECTOR("02-21.3.5");
 
-    map = annotations_of_toolbox("{'snapshotPolicy':'main-only','toolboxes':[{'name':'tb','mode':'clone','connType':'ssh'}]}");
+    map = annotations_of_toolbox(
+        "{'snapshotPolicy':'main-only','toolboxes':[{'name':'tb','mode':'clone','connType':'ssh'}]}");
     ck_assert_str_eq(cc_strmap_text(&map, CC_KEY_SNAPSHOT_POLICY), "main-only");
     ck_assert_str_eq(cc_strmap_text(&map, CC_KEY_CONN_TYPE), "ssh");
     ck_assert_str_eq(cc_strmap_text(&map, CC_KEY_BACKEND), "cloud-hypervisor");
@@ -285,8 +286,16 @@ START_TEST(generation__unreadable_is_zero) {
     static const struct {
         const char *text;
         int64_t generation;
-    } ROWS[] = {{NULL, 0},  {"42", 42}, {"abc", 0}, {"", 0}, {"-3", -3}, {" 1", 0}, {"9223372036854775807", INT64_MAX},
-                {"9223372036854775808", 0}, {"1_0", 0}, {"0x1", 0}};
+    } ROWS[] = {{NULL, 0},
+                {"42", 42},
+                {"abc", 0},
+                {"", 0},
+                {"-3", -3},
+                {" 1", 0},
+                {"9223372036854775807", INT64_MAX},
+                {"9223372036854775808", 0},
+                {"1_0", 0},
+                {"0x1", 0}};
     static const char *const KEYS[] = {CC_KEY_GENERATION, CC_KEY_LIFECYCLE_GENERATION};
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(ROWS); i++) {
@@ -299,7 +308,9 @@ START_TEST(generation__unreadable_is_zero) {
 }
 END_TEST
 
-static void teardown(void) { cc_arena_done(&arena); }
+static void teardown(void) {
+    cc_arena_done(&arena);
+}
 
 int main(void) {
     Suite *suite = suite_create("vm_spec");

@@ -365,6 +365,12 @@ bool fake_host_has_image(const struct fake_host *host, const char *name_or_diges
     return fake_image_find(host, name_or_digest);
 }
 
+const char *fake_host_image_digest(const struct fake_host *host, const char *name) {
+    const struct fake_image *image = fake_image_find(host, name);
+
+    return image ? image->digest : "";
+}
+
 void fake_host_add_directory(struct fake_host *host, const char *path, uint64_t memory) {
     struct fake_directory *directory = CC_NEW(struct fake_directory);
 

@@ -79,6 +79,8 @@ void fake_host_set_memory_padding(struct fake_host *host, size_t bytes);
 /* digest NULL = "sha256:" + a value made from the name. */
 void fake_host_add_image(struct fake_host *host, const char *name, const char *digest);
 bool fake_host_has_image(const struct fake_host *host, const char *name_or_digest);
+/* "" when absent. Of an imported image: the digest of the bytes that were imported. */
+const char *fake_host_image_digest(const struct fake_host *host, const char *name);
 /* A --from-dir directory. */
 void fake_host_add_directory(struct fake_host *host, const char *path, uint64_t memory);
 

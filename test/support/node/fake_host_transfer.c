@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/codec.h"
 #include "base/text.h"
 #include "support/node/fake_host_internal.h"
 
@@ -137,6 +138,17 @@ static int register_snapshot(struct vk_transfer *transfer, struct cc_err *err) {
     return 0;
 }
 
+static void register_image(struct vk_transfer *transfer) {
+    char digest[CC_DIGEST_BYTES];
+    const struct fake_image *taken = fake_image_find(transfer->host, transfer->name);
+
+    cc_digest_of(transfer->bytes.data, transfer->bytes.len, digest);
+    if (taken) /* a second import replaces the first */
+        snprintf(((struct fake_image *)taken)->digest, sizeof taken->digest, "%s", digest);
+    else
+        fake_host_add_image(transfer->host, transfer->name, digest);
+}
+
 int fake_transfer_finish(void *ctx, struct vk_transfer *transfer, struct cc_err *err) {
     struct fake_host *host = ctx;
     int rc = cc_yield(err);
@@ -153,7 +165,7 @@ int fake_transfer_finish(void *ctx, struct vk_transfer *transfer, struct cc_err 
     if (transfer->kind == IMPORT_SNAPSHOT)
         rc = register_snapshot(transfer, err);
     else if (transfer->kind == IMPORT_IMAGE)
-        fake_host_add_image(host, transfer->name, NULL);
+        register_image(transfer);
     return rc == 0 ? fake_call_end(host, &transfer->call, err) : rc;
 }
 

@@ -95,11 +95,11 @@ static int open_kube(struct app *app, struct cc_err *err) {
     if (!rc)
         rc = cc_kube_http_transport_new(app->loop, app->config, app->user_agent, &app->transport, err);
     if (rc)
-        return cc_err_wrap(err, "Kubernetes configuration");
+        return rc;
     struct cc_url url;
     rc = cc_url_parse(app->config->server, &app->arena, &url, err);
     if (rc)
-        return cc_err_wrap(err, "Kubernetes configuration: server");
+        return cc_err_wrap(err, "Kubernetes configuration %s: server", app->config->source);
     static const char *const labels[] = {"code", "method", "host", NULL};
     app->kube = (struct cc_kube){
         .transport = cc_kube_http_transport_port(app->transport),

@@ -1,6 +1,7 @@
 #include "node/lease.h"
 
 #include "aio/fiber.h"
+#include "aio/sync.h"
 #include "api/node.h"
 #include "base/alloc.h"
 #include "base/json.h"
@@ -11,6 +12,7 @@ struct vk_lease {
     const struct cc_kube *kube;
     char *node_name, *node_uid;
     json_t *last; /* as the server answered last, NULL = read or create first */
+    struct cc_event owner_changed;
 };
 
 struct vk_lease *vk_lease_new(const struct cc_kube *kube, const char *node_name) {
@@ -35,6 +37,7 @@ void vk_lease_set_owner(struct vk_lease *lease, const char *node_uid) {
         return;
     free(lease->node_uid);
     lease->node_uid = cc_xstrdup(node_uid);
+    cc_event_set(&lease->owner_changed);
 }
 
 /* --- content ------------------------------------------------------------------------------------------------------ */
@@ -165,10 +168,17 @@ int vk_lease_renew(struct vk_lease *lease, struct cc_err *err) {
     return CC_OK;
 }
 
+/* Until the next renewal is due; a new owner is written at once, before the garbage collector comes for the old one. */
+static int await_next(struct vk_lease *lease, struct cc_mono due, struct cc_err *err) {
+    CC_DEADLINE_MS(cc_mono_diff_ms(due, cc_now_mono()));
+    return cc_event_wait(&lease->owner_changed, err);
+}
+
 void vk_lease_run(struct vk_lease *lease) {
     for (;;) {
         struct cc_mono next = cc_mono_add_ms(cc_now_mono(), VK_LEASE_RENEW_MS);
-        if (vk_lease_renew(lease, NULL) || cc_sleep_until(next, NULL))
+        cc_event_clear(&lease->owner_changed);
+        if (vk_lease_renew(lease, NULL) || await_next(lease, next, NULL) == CC_CANCELED)
             return;
     }
 }

@@ -21,7 +21,7 @@ struct vk_lease;
 /* kube is borrowed, node_name copied. */
 struct vk_lease *vk_lease_new(const struct cc_kube *kube, const char *node_name);
 void vk_lease_free(struct vk_lease *lease);
-/* uid of the Node that now owns the Lease; the next renewal carries it as the only owner. */
+/* uid of the Node that now owns the Lease; a renewal that carries it as the only owner follows at once. */
 void vk_lease_set_owner(struct vk_lease *lease, const char *node_uid);
 /* Brings the Lease up to date once: PUT, or create. Tries until it works or the caller is cancelled (CANCELED,
  * TIMEOUT). */

@@ -365,7 +365,6 @@ static int reconcile(void *ctx, const char *key, struct cc_reconcile_result *ret
     if (controller->is_stopping)
         return CC_OK;
     struct cc_err local = {0};
-    cc_fiber_context_set("pod", key);
     controller->active++;
     struct pod_state *state = state_of(controller, key);
     int rc = sync_key(controller, state, ret, &local);
@@ -374,7 +373,6 @@ static int reconcile(void *ctx, const char *key, struct cc_reconcile_result *ret
         trim(controller, state);
     }
     controller->active--;
-    cc_fiber_context_set("pod", NULL);
     if (rc && err)
         *err = local;
     return rc;

@@ -127,8 +127,8 @@ static int refresh(struct vk_lease_file *file, struct cc_err *err) {
 
     struct cc_buf text cc_cleanup(cc_buf_done) = {0};
     struct cc_arena arena = {0};
-    struct lease *leases;
-    size_t count;
+    struct lease *leases = NULL;
+    size_t count = 0;
     cc_buf_init(&text, VK_LEASE_FILE_BYTES_MAX);
     file->reads++;
     int rc = cc_file_read(file->path, &text, err);

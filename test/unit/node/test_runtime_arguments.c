@@ -1,7 +1,9 @@
 /* Goal: every cocoon call has exactly the words of contract/06. Method: the pure builders against the contract's vectors. */
 #include <check.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "options.h"
 #include "runtime/cli_arguments.h"
 #include "runtime/resources.h"
 #include "support/vectors.h"
@@ -107,6 +109,35 @@ START_TEST(arguments__exec) {
 }
 END_TEST
 
+static const char *restore_mode_variable;
+
+static const char *read_variable(void *ctx, const char *name) {
+    (void)ctx;
+    return strcmp(name, "VK_RESTORE_MODE") == 0 ? restore_mode_variable
+           : strcmp(name, "OCI_REGISTRY") == 0  ? "none"
+                                                : NULL;
+}
+
+START_TEST(arguments__restore_mode) {
+    const struct vk_environment environment = {.getenv = read_variable};
+    struct vk_clone_options clone = {.name = "v", .snapshot = "s", .nics = -1};
+    struct vk_options options = {0}, refused = {0};
+    struct cc_err err;
+
+    restore_mode_variable = " MMAP ";
+    ck_assert_msg(vk_options_read_rest(&environment, &options, &err) == 0, "%s", err.msg);
+    ck_assert_str_eq(clone_words(clone, options.restore_mode), "vm clone --output json --name v --restore-mode mmap s");
+    restore_mode_variable = "fast";
+    ck_assert_int_ne(vk_options_read_rest(&environment, &refused, &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.msg, "VK_RESTORE_MODE"));
+    clone.os = "windows";
+    ck_assert_str_eq(clone_words(clone, options.restore_mode), "vm clone --output json --name v --restore-mode copy s");
+    CC_VECTOR("06-24");
+    vk_options_done(&options);
+    vk_options_done(&refused);
+}
+END_TEST
+
 #define WORDS(call)                                            \
     __extension__({                                            \
         struct vk_arguments words = {.arena = &arena};         \
@@ -185,6 +216,7 @@ int main(void) {
     tcase_add_checked_fixture(cases, NULL, tear_down);
     tcase_add_test(cases, arguments__run);
     tcase_add_test(cases, arguments__clone);
+    tcase_add_test(cases, arguments__restore_mode);
     tcase_add_test(cases, arguments__exec);
     tcase_add_test(cases, arguments__vm_calls);
     tcase_add_test(cases, arguments__snapshot_and_image_calls);

@@ -18,6 +18,21 @@ static void read_entry(const json_t *value, struct cc_rebuild_entry *entry) {
     entry->parked = cc_json_bool(value, "parked");
 }
 
+/* The array has room for the next power of two entries, so it moves only when the count is one. */
+#define CAPACITY_MIN 4
+
+static size_t capacity_for(size_t count) {
+    size_t capacity = CAPACITY_MIN;
+
+    while (capacity < count)
+        capacity *= 2;
+    return capacity;
+}
+
+static int compare_entries(const void *a, const void *b) {
+    return strcmp(((const struct cc_rebuild_entry *)a)->pod_name, ((const struct cc_rebuild_entry *)b)->pod_name);
+}
+
 void cc_rebuild_parse(const char *text, struct cc_arena *arena, struct cc_rebuild_history *ret) {
     json_t *object = NULL, *value;
     const char *pod_name;
@@ -25,20 +40,33 @@ void cc_rebuild_parse(const char *text, struct cc_arena *arena, struct cc_rebuil
     *ret = (struct cc_rebuild_history){0};
     if (cc_text_is_empty(text) || cc_json_parse(text, strlen(text), CC_RECORD_BYTES_MAX, &object, NULL) < 0)
         return;
+    if (json_object_size(object) > 0)
+        ret->items = CC_ARENA_ARRAY(arena, struct cc_rebuild_entry, capacity_for(json_object_size(object)));
     json_object_foreach (object, pod_name, value) {
-        if (json_is_object(value))
-            read_entry(value, cc_rebuild_put(ret, arena, pod_name));
+        struct cc_rebuild_entry *entry = &ret->items[ret->count];
+        if (!json_is_object(value))
+            continue;
+        entry->pod_name = cc_arena_strdup(arena, pod_name);
+        read_entry(value, entry);
+        ret->count++;
     }
+    if (ret->count > 1)
+        qsort(ret->items, ret->count, sizeof *ret->items, compare_entries);
     json_decref(object);
 }
 
 /* Position of the name, or of where it belongs. */
 static size_t position_of(const struct cc_rebuild_history *history, const char *pod_name) {
-    size_t at = 0;
+    size_t low = 0, high = history->count;
 
-    while (at < history->count && strcmp(history->items[at].pod_name, pod_name) < 0)
-        at++;
-    return at;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(history->items[middle].pod_name, pod_name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 struct cc_rebuild_entry *cc_rebuild_find(const struct cc_rebuild_history *history, const char *pod_name) {
@@ -49,20 +77,22 @@ struct cc_rebuild_entry *cc_rebuild_find(const struct cc_rebuild_history *histor
 
 struct cc_rebuild_entry *cc_rebuild_put(struct cc_rebuild_history *history, struct cc_arena *arena,
                                         const char *pod_name) {
-    struct cc_rebuild_entry *found = cc_rebuild_find(history, pod_name), *items;
+    struct cc_rebuild_entry *found = cc_rebuild_find(history, pod_name);
     size_t at = position_of(history, pod_name);
 
     if (found)
         return found;
-    items = CC_ARENA_ARRAY(arena, struct cc_rebuild_entry, history->count + 1);
-    if (history->count > 0) {
-        memcpy(items, history->items, at * sizeof *items);
-        memcpy(items + at + 1, history->items + at, (history->count - at) * sizeof *items);
+    if (history->count == 0 || capacity_for(history->count) == history->count) {
+        struct cc_rebuild_entry *items =
+            CC_ARENA_ARRAY(arena, struct cc_rebuild_entry, capacity_for(history->count + 1));
+        if (history->count > 0)
+            memcpy(items, history->items, history->count * sizeof *items);
+        history->items = items;
     }
-    items[at].pod_name = cc_arena_strdup(arena, pod_name);
-    history->items = items;
+    memmove(history->items + at + 1, history->items + at, (history->count - at) * sizeof *history->items);
+    history->items[at] = (struct cc_rebuild_entry){.pod_name = cc_arena_strdup(arena, pod_name)};
     history->count++;
-    return &items[at];
+    return &history->items[at];
 }
 
 static void remove_at(struct cc_rebuild_history *history, size_t at) {
@@ -78,10 +108,13 @@ void cc_rebuild_remove(struct cc_rebuild_history *history, const char *pod_name)
 }
 
 void cc_rebuild_prune(struct cc_rebuild_history *history, bool (*keep)(void *ctx, const char *pod_name), void *ctx) {
-    for (size_t at = history->count; at-- > 0;) {
-        if (!keep(ctx, history->items[at].pod_name))
-            remove_at(history, at);
+    size_t kept = 0;
+
+    for (size_t at = 0; at < history->count; at++) {
+        if (keep(ctx, history->items[at].pod_name))
+            history->items[kept++] = history->items[at];
     }
+    history->count = kept;
 }
 
 static json_t *encode_entry(const struct cc_rebuild_entry *entry) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/json.h"
 #include "base/text.h"
 
@@ -22,6 +23,42 @@ static json_t *parse_object(const char *text) {
 
 /* ---- hibernate-reclaim ---- */
 
+struct numbered {
+    const char *name;
+    size_t index;
+};
+
+static int compare_by_name(const void *a, const void *b) {
+    const struct numbered *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+
+    return order ? order : (x->index > y->index) - (x->index < y->index);
+}
+
+static int compare_by_index(const void *a, const void *b) {
+    const struct numbered *x = a, *y = b;
+
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+/* Ordered set of the texts of an array. Sorted once: a list of the record's full size must not cost its square. */
+static void add_names(const json_t *array, struct cc_arena *arena, struct cc_strlist *ret) {
+    size_t count = json_array_size(array), unique = 0;
+    struct numbered *names = cc_xcalloc(count + 1, sizeof *names);
+
+    for (size_t i = 0; i < count; i++)
+        names[i] = (struct numbered){json_string_value(json_array_get(array, i)), i};
+    qsort(names, count, sizeof *names, compare_by_name);
+    for (size_t i = 0; i < count; i++) {
+        if (*names[i].name && (unique == 0 || strcmp(names[unique - 1].name, names[i].name) != 0))
+            names[unique++] = names[i];
+    }
+    qsort(names, unique, sizeof *names, compare_by_index);
+    for (size_t i = 0; i < unique; i++)
+        cc_strlist_add(ret, arena, names[i].name);
+    free(names);
+}
+
 /* False when the member is neither absent, null nor a list of strings. */
 static bool read_names(const json_t *object, const char *key, struct cc_arena *arena, struct cc_strlist *ret) {
     const json_t *array = cc_json_member(object, key);
@@ -35,9 +72,8 @@ static bool read_names(const json_t *object, const char *key, struct cc_arena *a
     json_array_foreach (array, i, item) {
         if (!json_is_string(item))
             return false;
-        if (*json_string_value(item))
-            cc_strlist_add_unique(ret, arena, json_string_value(item));
     }
+    add_names(array, arena, ret);
     return true;
 }
 

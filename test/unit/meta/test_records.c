@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/text.h"
 #include "support/vectors.h"
 
@@ -56,6 +57,48 @@ START_TEST(reclaim__malformed_is_an_empty_record) {
     }
     cc_reclaim_parse("{\"vms\":[\"a\",\"a\",\"\"],\"future\":{},\"restore\":null}", &arena, &record);
     ck_assert_uint_eq(record.vms.count, 1);
+}
+END_TEST
+
+START_TEST(reclaim__lists_are_ordered_sets) {
+    struct cc_reclaim_record record;
+
+    cc_reclaim_parse("{\"vms\":[\"z\",\"a\",\"z\",\"m\",\"a\",\"\",\"b\"]}", &arena, &record);
+    ck_assert_str_eq(cc_reclaim_encode(&record, &arena), "{\"generation\":0,\"vms\":[\"z\",\"a\",\"m\",\"b\"]}");
+}
+END_TEST
+
+/* Records of the full size, as somebody with a grudge could write them: they may not stop the loop. */
+START_TEST(records__of_the_largest_size_are_read_quickly) {
+    struct cc_buf vms, history;
+    struct cc_reclaim_record record;
+    struct cc_rebuild_history rebuilds;
+    char *again;
+
+    cc_buf_init(&vms, CC_RECORD_BYTES_MAX);
+    cc_buf_init(&history, CC_RECORD_BYTES_MAX);
+    cc_buf_puts(&vms, "{\"vms\":[\"x\"");
+    cc_buf_puts(&history, "{\"x\":{}");
+    for (int i = 25000; i > 0; i--) {
+        cc_buf_printf(&vms, ",\"%x\"", i);
+        cc_buf_printf(&history, ",\"%x\":{}", i % 20000);
+    }
+    cc_buf_puts(&vms, "]}");
+    cc_buf_puts(&history, "}");
+    ck_assert(!vms.overflown && !history.overflown);
+    cc_reclaim_parse(vms.data, &arena, &record);
+    ck_assert_uint_eq(record.vms.count, 25001);
+    ck_assert_str_eq(record.vms.items[1], "61a8");
+    cc_rebuild_parse(history.data, &arena, &rebuilds);
+    ck_assert_uint_eq(rebuilds.count, 20001);
+    for (int i = 0; i < 2000; i++) {
+        again = cc_arena_printf(&arena, "new-%d", i);
+        cc_rebuild_put(&rebuilds, &arena, again)->count = i;
+        ck_assert_int_eq(cc_rebuild_find(&rebuilds, again)->count, i);
+    }
+    ck_assert_uint_lt(arena.bytes, 32 * 1024 * 1024);
+    cc_buf_done(&vms);
+    cc_buf_done(&history);
 }
 END_TEST
 
@@ -182,6 +225,8 @@ int main(void) {
     tcase_add_test(tcase, reclaim__encodes_byte_stable);
     tcase_add_test(tcase, reclaim__without_vms_is_removed);
     tcase_add_test(tcase, reclaim__malformed_is_an_empty_record);
+    tcase_add_test(tcase, reclaim__lists_are_ordered_sets);
+    tcase_add_test(tcase, records__of_the_largest_size_are_read_quickly);
     tcase_add_test(tcase, reclaim__forget_drops_a_vm_from_all_lists);
     tcase_add_test(tcase, delete_names__are_trimmed_sorted_and_unique);
     tcase_add_test(tcase, rebuild__unparsable_history_is_empty_and_writable);

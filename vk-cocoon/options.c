@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/quantity.h"
 #include "base/text.h"
+#include "runtime/cli_arguments.h"
 
 const char *vk_environment_text(const struct vk_environment *environment, const char *name) {
     const char *value = environment && environment->getenv ? environment->getenv(environment->ctx, name) : getenv(name);
@@ -206,12 +207,7 @@ static int read_resources(const struct reader *reader, struct cc_err *err) {
 
 static int read_restore_mode(const struct reader *reader, struct cc_err *err) {
     struct vk_options *options = reader->options;
-    options->restore_mode = text_of(reader, "VK_RESTORE_MODE", "mmap");
-    if (!cc_text_equal(options->restore_mode, "copy") && !cc_text_equal(options->restore_mode, "ondemand") &&
-        !cc_text_equal(options->restore_mode, "mmap"))
-        return cc_err_set(err, CC_INVALID, "VK_RESTORE_MODE=\"%s\": must be copy, ondemand or mmap",
-                          options->restore_mode);
-    return CC_OK;
+    return vk_restore_mode_parse(text_of(reader, "VK_RESTORE_MODE", "mmap"), &options->restore_mode, err);
 }
 
 /* Decision 21: what the daemon does not know it leaves alone unless told otherwise. */

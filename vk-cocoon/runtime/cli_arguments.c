@@ -1,5 +1,6 @@
 #include "runtime/cli_arguments.h"
 
+#include "base/alloc.h"
 #include "base/buf.h"
 #include "base/text.h"
 
@@ -46,6 +47,18 @@ static int put_positional(struct vk_arguments *arguments, const char *what, cons
 
 static bool is_firecracker(const char *backend) { return cc_text_equal(backend, "firecracker"); }
 static bool is_windows(const char *os) { return cc_text_equal_fold(os, "windows"); }
+
+int vk_restore_mode_parse(const char *text, const char **ret, struct cc_err *err) {
+    static const char *const modes[] = {"copy", "ondemand", "mmap"};
+    char *trimmed cc_cleanup(cc_free_p) = cc_text_trim(text);
+
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(modes); i++)
+        if (cc_text_equal_fold(trimmed, modes[i])) {
+            *ret = modes[i];
+            return 0;
+        }
+    return cc_err_set(err, CC_INVALID, "VK_RESTORE_MODE=\"%s\": must be copy, ondemand or mmap", text);
+}
 
 int vk_arguments_clone(struct vk_arguments *ret, const struct vk_clone_options *options, const char *restore_mode,
                        struct cc_err *err) {

@@ -19,6 +19,9 @@ struct vk_arguments {
     struct cc_strlist words;
 };
 
+/* VK_RESTORE_MODE (06 2.8): copy, ondemand or mmap, trimmed, in any case; *ret is a literal. INVALID names the variable. */
+CC_MUST_USE int vk_restore_mode_parse(const char *text, const char **ret, struct cc_err *err);
+
 /* restore_mode: the node's (copy, ondemand, mmap; "" = no flag). OS windows always restores with copy; firecracker takes
  * neither --restore-mode nor --nics. */
 CC_MUST_USE int vk_arguments_clone(struct vk_arguments *ret, const struct vk_clone_options *options,

@@ -26,6 +26,7 @@ struct event {
     enum cc_event_type type;
     char *reason, *message;
     struct cc_wall at;
+    int64_t name_ns; /* `at`, made unique */
 };
 
 struct cc_event_recorder {
@@ -36,6 +37,7 @@ struct cc_event_recorder {
     struct cc_event_cache *cache;
     struct cc_fiber *fiber;
     struct cc_event drained;
+    int64_t last_name_ns;
     bool warned;
     struct cc_mono warned_at;
     void (*tap)(void *ctx, const struct cc_event_object *object, enum cc_event_type type, const char *reason,
@@ -72,7 +74,7 @@ static const char *type_text(enum cc_event_type type) {
 /* "<object name>.<hex of unix nanoseconds>"; caller frees. */
 static char *event_name(const struct cc_event_recorder *recorder, const struct event *event) {
     char uuid[CC_UUID_BYTES];
-    char *name cc_cleanup(cc_free_p) = cc_xasprintf("%s.%" PRIx64, event->name, (uint64_t)event->at.ns);
+    char *name cc_cleanup(cc_free_p) = cc_xasprintf("%s.%" PRIx64, event->name, (uint64_t)event->name_ns);
 
     if (cc_name_is_dns1123_subdomain(name))
         return cc_take(name);
@@ -299,6 +301,9 @@ void cc_event_record(struct cc_event_recorder *recorder, const struct cc_event_o
     event->reason = cc_xstrdup(reason);
     event->message = cc_utf8_publishable(text, CC_EVENT_MESSAGE_BYTES_MAX);
     event->at = cc_loop_now_wall(recorder->loop);
+    /* Two events of one instant need two names, also where the clock stands still or goes back. */
+    event->name_ns = event->at.ns > recorder->last_name_ns ? event->at.ns : recorder->last_name_ns + 1;
+    recorder->last_name_ns = event->name_ns;
     if (recorder->tap)
         recorder->tap(recorder->tap_ctx, object, type, reason, event->message);
     if (!cc_channel_try_send(recorder->queue, event)) {

@@ -74,7 +74,8 @@ static int read_answer(struct cc_http_response *response, const char *mac, struc
     if (status == STATUS_NO_CONTENT)
         return 0;
     char *text = cc_text_trim(body.data);
-    int rc = cc_err_set(err, status >= 500 ? CC_UNAVAILABLE : CC_PROTOCOL, "release lease of %s: cocoon-net answered %d: %.200s", mac, status, text);
+    int rc = cc_err_set(err, status >= 500 ? CC_UNAVAILABLE : CC_PROTOCOL,
+                        "release lease of %s: cocoon-net answered %d: %.200s", mac, status, text);
     if (err)
         err->status = status;
     free(text);

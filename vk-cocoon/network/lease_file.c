@@ -46,7 +46,9 @@ void vk_lease_file_free(struct vk_lease_file *file) {
     free(file);
 }
 
-size_t vk_lease_file_reads(const struct vk_lease_file *file) { return file->reads; }
+size_t vk_lease_file_reads(const struct vk_lease_file *file) {
+    return file->reads;
+}
 
 static const char *lower_copy(struct cc_arena *arena, const char *text) {
     char *copy = cc_arena_strdup(arena, text);
@@ -149,7 +151,9 @@ static int refresh(struct vk_lease_file *file, struct cc_err *err) {
     return 0;
 }
 
-static int compare_mac(const void *key, const void *lease) { return strcmp(key, ((const struct lease *)lease)->mac); }
+static int compare_mac(const void *key, const void *lease) {
+    return strcmp(key, ((const struct lease *)lease)->mac);
+}
 
 int vk_lease_file_lookup(struct vk_lease_file *file, const char *mac, struct cc_wall now, struct cc_arena *arena,
                          const char **ret_ip, struct cc_err *err) {
@@ -163,8 +167,8 @@ int vk_lease_file_lookup(struct vk_lease_file *file, const char *mac, struct cc_
     if (cc_text_is_empty(mac) || file->count == 0)
         return 0;
 
-    const struct lease *lease = bsearch(lower_copy(arena, mac), file->leases, file->count, sizeof *file->leases,
-                                        compare_mac);
+    const struct lease *lease =
+        bsearch(lower_copy(arena, mac), file->leases, file->count, sizeof *file->leases, compare_mac);
     if (lease && now.ns < lease->expiry.ns)
         *ret_ip = cc_arena_strdup(arena, lease->ip);
     return 0;

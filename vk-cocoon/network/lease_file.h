@@ -15,9 +15,9 @@ struct vk_lease_file;
 struct vk_lease_file *vk_lease_file_new(const char *path);
 void vk_lease_file_free(struct vk_lease_file *file); /* NULL is fine */
 
-/* Address leased to this MAC at `now`, in the arena; "" when no unexpired lease names it. MACs are compared in lower case and
- * not normalised otherwise. A missing, unreadable, empty or torn file is an error, never "no lease"; the leases read before
- * stay cached, but are not used while the file is bad. */
+/* Address leased to this MAC at `now`, in the arena; "" when no unexpired lease names it. MACs are compared in lower
+ * case and not normalised otherwise. A missing, unreadable, empty or torn file is an error, never "no lease"; the
+ * leases read before stay cached, but are not used while the file is bad. */
 CC_MUST_USE int vk_lease_file_lookup(struct vk_lease_file *file, const char *mac, struct cc_wall now,
                                      struct cc_arena *arena, const char **ret_ip, struct cc_err *err);
 /* How often the file was read and parsed, for tests. */

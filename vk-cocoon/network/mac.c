@@ -34,8 +34,8 @@ bool vk_mac_canonical(const char *text, char ret[VK_MAC_TEXT_BYTES]) {
     static const char digits[] = "0123456789abcdef";
     unsigned char bytes[MAC_BYTES];
 
-    if (!text || (!read_groups(text, ':', 1, bytes) && !read_groups(text, '-', 1, bytes) &&
-                  !read_groups(text, '.', 2, bytes)))
+    if (!text ||
+        (!read_groups(text, ':', 1, bytes) && !read_groups(text, '-', 1, bytes) && !read_groups(text, '.', 2, bytes)))
         return false;
     for (size_t i = 0; i < MAC_BYTES; i++) {
         ret[3 * i] = digits[bytes[i] >> 4];

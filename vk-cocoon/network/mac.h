@@ -10,12 +10,12 @@
 
 #define VK_MAC_TEXT_BYTES 18
 
-/* Reads aa:bb:cc:dd:ee:ff, aa-bb-cc-dd-ee-ff or aabb.ccdd.eeff in any case and writes the lower-case colon form; false when it
- * is none of these. */
+/* Reads aa:bb:cc:dd:ee:ff, aa-bb-cc-dd-ee-ff or aabb.ccdd.eeff in any case and writes the lower-case colon form; false
+ * when it is none of these. */
 bool vk_mac_canonical(const char *text, char ret[VK_MAC_TEXT_BYTES]);
 
-/* The MACs to release after the VM was removed: of all NICs without a static address, trimmed, lower-cased, each once, in NIC
- * order; without a NIC list the recorded MAC as it is. */
+/* The MACs to release after the VM was removed: of all NICs without a static address, trimmed, lower-cased, each once,
+ * in NIC order; without a NIC list the recorded MAC as it is. */
 void vk_macs_to_release(const struct vk_vm *vm, struct cc_arena *arena, struct cc_strlist *ret);
 
 #endif

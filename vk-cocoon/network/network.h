@@ -10,9 +10,10 @@
 #include "base/error.h"
 
 struct vk_network_ops {
-    /* Address leased to this MAC right now, "" when there is no unexpired lease. An unreadable or torn file is an error,
-     * never "no lease" (06 9.1). Does not yield. */
-    CC_NO_YIELD int (*lease)(void *ctx, const char *mac, struct cc_arena *arena, const char **ret_ip, struct cc_err *err);
+    /* Address leased to this MAC right now, "" when there is no unexpired lease. An unreadable or torn file is an
+     * error, never "no lease" (06 9.1). Does not yield. */
+    CC_NO_YIELD int (*lease)(void *ctx, const char *mac, struct cc_arena *arena, const char **ret_ip,
+                             struct cc_err *err);
     /* DELETE of one lease over the control socket; absent = success. 5 s of its own. */
     CC_YIELDS int (*release)(void *ctx, const char *mac, struct cc_err *err);
     /* One echo request and its reply from that address, until the scope's deadline. */

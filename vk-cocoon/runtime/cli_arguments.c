@@ -40,13 +40,18 @@ static int put_positional(struct vk_arguments *arguments, const char *what, cons
     if (cc_text_is_empty(word))
         return cc_err_set(err, CC_INVALID, "%s is empty", what);
     if (word[0] == '-')
-        return cc_err_set(err, CC_INVALID, "%s \"%s\" starts with '-', which cocoon would read as an option", what, word);
+        return cc_err_set(err, CC_INVALID, "%s \"%s\" starts with '-', which cocoon would read as an option", what,
+                          word);
     put(arguments, word);
     return 0;
 }
 
-static bool is_firecracker(const char *backend) { return cc_text_equal(backend, "firecracker"); }
-static bool is_windows(const char *os) { return cc_text_equal_fold(os, "windows"); }
+static bool is_firecracker(const char *backend) {
+    return cc_text_equal(backend, "firecracker");
+}
+static bool is_windows(const char *os) {
+    return cc_text_equal_fold(os, "windows");
+}
 
 int vk_restore_mode_parse(const char *text, const char **ret, struct cc_err *err) {
     static const char *const modes[] = {"copy", "ondemand", "mmap"};

@@ -1,7 +1,8 @@
-/* The argument lists of every cocoon call, byte for byte. contract/06 2.1-2.5, chapter 4, 6.1, 6.5. Pure: a list is made in
- * the caller's arena and holds the words after the program's name.
+/* The argument lists of every cocoon call, byte for byte. contract/06 2.1-2.5, chapter 4, 6.1, 6.5. Pure: a list is
+ * made in the caller's arena and holds the words after the program's name.
  *
- * A positional word (VM id, snapshot name, image) that is empty or starts with '-' would be read as an option: INVALID. */
+ * A positional word (VM id, snapshot name, image) that is empty or starts with '-' would be read as an option: INVALID.
+ */
 #ifndef VK_RUNTIME_CLI_ARGUMENTS_H
 #define VK_RUNTIME_CLI_ARGUMENTS_H
 
@@ -19,11 +20,12 @@ struct vk_arguments {
     struct cc_strlist words;
 };
 
-/* VK_RESTORE_MODE (06 2.8): copy, ondemand or mmap, trimmed, in any case; *ret is a literal. INVALID names the variable. */
+/* VK_RESTORE_MODE (06 2.8): copy, ondemand or mmap, trimmed, in any case; *ret is a literal. INVALID names the
+ * variable. */
 CC_MUST_USE int vk_restore_mode_parse(const char *text, const char **ret, struct cc_err *err);
 
-/* restore_mode: the node's (copy, ondemand, mmap; "" = no flag). OS windows always restores with copy; firecracker takes
- * neither --restore-mode nor --nics. */
+/* restore_mode: the node's (copy, ondemand, mmap; "" = no flag). OS windows always restores with copy; firecracker
+ * takes neither --restore-mode nor --nics. */
 CC_MUST_USE int vk_arguments_clone(struct vk_arguments *ret, const struct vk_clone_options *options,
                                    const char *restore_mode, struct cc_err *err);
 /* An empty image stays an empty last word (07 5.5 F1). */

@@ -76,9 +76,11 @@ const char *vk_cli_call_text(const struct vk_cli_call *call) {
     return text->data ? text->data : "";
 }
 
-static const char *separator(const struct vk_cli_call *call) { return call->subject[0] ? " " : ""; }
+static const char *separator(const struct vk_cli_call *call) {
+    return call->subject[0] ? " " : "";
+}
 
-static int run(struct vk_cocoon_cli *cli, struct vk_cli_call *call, struct cc_buf *error, struct cc_err *err) {
+static int run(struct vk_cocoon_cli *cli, struct vk_cli_call *call, bool combined, struct cc_err *err) {
     struct cc_process_options options;
     struct cc_exit exit = {0};
     int rc = vk_cli_options(cli, call, &options, err);
@@ -86,15 +88,15 @@ static int run(struct vk_cocoon_cli *cli, struct vk_cli_call *call, struct cc_bu
     if (rc != 0)
         return rc;
     cc_log_debug("cocoon call", CC_KV("arguments", vk_arguments_text(&call->arguments)));
-    rc = cc_process_run_with(&options, NULL, 0, &call->out, error, &exit, err);
+    rc = cc_process_run_with(&options, NULL, 0, &call->out, combined ? NULL : &call->error, &exit, err);
     if (rc != 0)
         return vk_cli_start_failed(cli, call->verb, rc, err);
     if (exit.signal == 0 && exit.status == 0)
         return 0;
 
-    const struct cc_buf *shown = error ? error : &call->out;
+    const struct cc_buf *shown = combined ? &call->out : &call->error;
     rc = cc_err_set(err, CC_IO, "cocoon %s%s%s: %s (%s: %s)", call->verb, separator(call), call->subject,
-                    vk_cli_exit_text(&exit, &call->arena), error ? "stderr" : "output",
+                    vk_cli_exit_text(&exit, &call->arena), combined ? "output" : "stderr",
                     shown_text(shown, &call->arena));
     if (err)
         err->status = exit.status;
@@ -105,7 +107,7 @@ int vk_cli_run_json(struct vk_cocoon_cli *cli, struct vk_cli_call *call, size_t 
     cc_buf_init(&call->out, out_limit);
     cc_buf_init(&call->error, VK_CLI_ERROR_BYTES_MAX);
 
-    int rc = run(cli, call, &call->error, err);
+    int rc = run(cli, call, false, err);
     if (rc == 0 && call->out.overflown)
         rc = cc_err_set(err, CC_LIMIT, "cocoon %s%s%s: output of %s is longer than %zu bytes", call->verb,
                         separator(call), call->subject, cli->binary, out_limit);
@@ -114,5 +116,5 @@ int vk_cli_run_json(struct vk_cocoon_cli *cli, struct vk_cli_call *call, size_t 
 
 int vk_cli_run_combined(struct vk_cocoon_cli *cli, struct vk_cli_call *call, struct cc_err *err) {
     cc_buf_init(&call->out, VK_CLI_ERROR_BYTES_MAX);
-    return run(cli, call, NULL, err);
+    return run(cli, call, true, err);
 }

@@ -27,8 +27,8 @@ struct vk_cli_call {
 void vk_cli_call_init(struct vk_cli_call *call, const char *verb, const char *subject);
 void vk_cli_call_done(struct vk_cli_call *call);
 
-/* Style "json" of 06 chapter 1: stdout and stderr apart; an exit status other than 0 is CC_IO, the text to match phrases in is
- * vk_cli_call_text. out_limit bounds stdout: more than that is CC_LIMIT. */
+/* Style "json" of 06 chapter 1: stdout and stderr apart; an exit status other than 0 is CC_IO, the text to match
+ * phrases in is vk_cli_call_text. out_limit bounds stdout: more than that is CC_LIMIT. */
 CC_YIELDS CC_MUST_USE int vk_cli_run_json(struct vk_cocoon_cli *cli, struct vk_cli_call *call, size_t out_limit,
                                           struct cc_err *err);
 /* Style "combined". */
@@ -37,12 +37,12 @@ CC_YIELDS CC_MUST_USE int vk_cli_run_combined(struct vk_cocoon_cli *cli, struct 
 const char *vk_cli_call_text(const struct vk_cli_call *call);
 /* Wraps a parse error: names the program and the verb. */
 int vk_cli_garbage(const struct vk_cocoon_cli *cli, const struct vk_cli_call *call, struct cc_err *err);
-/* A child that could not be started. "Not found" would be read as the absence of a VM, so every cause becomes CC_IO, except
- * the caller's own TIMEOUT and CANCELED. */
+/* A child that could not be started. "Not found" would be read as the absence of a VM, so every cause becomes CC_IO,
+ * except the caller's own TIMEOUT and CANCELED. */
 int vk_cli_start_failed(const struct vk_cocoon_cli *cli, const char *verb, int rc, struct cc_err *err);
 /* The options of a child: its arguments and where it runs (decision 77). Streams are the caller's to fill in. */
-CC_MUST_USE int vk_cli_options(struct vk_cocoon_cli *cli, const struct vk_cli_call *call, struct cc_process_options *ret,
-                               struct cc_err *err);
+CC_MUST_USE int vk_cli_options(struct vk_cocoon_cli *cli, const struct vk_cli_call *call,
+                               struct cc_process_options *ret, struct cc_err *err);
 /* "exit status 1", "signal: SIGKILL". */
 const char *vk_cli_exit_text(const struct cc_exit *exit, struct cc_arena *arena);
 

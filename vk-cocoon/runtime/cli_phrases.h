@@ -1,7 +1,7 @@
 /* What cocoon's output is taken to mean: the only place where its texts are looked at. contract/06 2.4 and 2.6. Pure.
  *
- * A bare "not found" must never match: "executable file not found in $PATH" or "config file not found" says nothing about a
- * VM. Whatever is not in this table is inconclusive. */
+ * A bare "not found" must never match: "executable file not found in $PATH" or "config file not found" says nothing
+ * about a VM. Whatever is not in this table is inconclusive. */
 #ifndef VK_RUNTIME_CLI_PHRASES_H
 #define VK_RUNTIME_CLI_PHRASES_H
 
@@ -18,7 +18,8 @@ enum vk_phrase {
 };
 /* Substring match, ASCII case-insensitive. */
 bool vk_output_says(const char *output, enum vk_phrase phrase);
-/* Who holds the name after a failed save: the id that the output names, else the snapshot's own name (06 2.4 step 3). */
+/* Who holds the name after a failed save: the id that the output names, else the snapshot's own name (06 2.4 step 3).
+ */
 const char *vk_snapshot_holder(const char *output, const char *snapshot, struct cc_arena *arena);
 /* Old versions print a sentence in place of an empty JSON list (06 3.2). */
 bool vk_output_is_empty_list(const char *output);

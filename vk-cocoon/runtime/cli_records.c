@@ -136,24 +136,22 @@ int vk_vm_list_parse(const char *bytes, size_t count, struct vk_vm_list *ret, st
     if (rc != 0)
         return rc;
 
-    struct vk_vm_list list cc_cleanup(vk_vm_list_done) = {.items = cc_xcalloc(json_array_size(root) + 1,
-                                                                              sizeof *list.items)};
-    for (size_t i = 0; i < json_array_size(root); i++) {
+    struct vk_vm_list list = {.items = cc_xcalloc(json_array_size(root) + 1, sizeof *list.items)};
+    for (size_t i = 0; i < json_array_size(root) && rc == 0; i++) {
         const json_t *element = json_array_get(root, i);
 
         /* A list that cannot be read whole proves nothing about the VMs in it. */
         if (!json_is_object(element))
-            return cc_err_set(err, CC_PROTOCOL, "element %zu of the list is not an object", i);
-        if (cc_text_is_empty(cc_json_text(element, "id")))
-            continue;
-        rc = read_vm(element, &list.items[list.count], err);
-        if (rc != 0)
-            return rc;
-        list.count++;
+            rc = cc_err_set(err, CC_PROTOCOL, "element %zu of the list is not an object", i);
+        else if (!cc_text_is_empty(cc_json_text(element, "id")))
+            rc = read_vm(element, &list.items[list.count], err);
+        list.count += rc == 0 && list.items[list.count] != NULL;
     }
-    *ret = list;
-    list = (struct vk_vm_list){0};
-    return 0;
+    if (rc == 0)
+        *ret = list;
+    else
+        vk_vm_list_done(&list);
+    return rc;
 }
 
 int vk_snapshot_parse(const char *bytes, size_t count, struct vk_snapshot_record **ret, struct cc_err *err) {

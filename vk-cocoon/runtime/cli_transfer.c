@@ -1,4 +1,5 @@
-/* Export and imports: one pipe to the child and its exit status as the verdict. contract/06 chapter 1 "pipe", 05 8 and 9. */
+/* Export and imports: one pipe to the child and its exit status as the verdict. contract/06 chapter 1 "pipe", 05 8
+ * and 9. */
 #include <signal.h>
 #include <stdio.h>
 
@@ -121,7 +122,8 @@ void vk_cli_transfer_free(void *ctx, struct vk_transfer *transfer) {
     (void)ctx;
     if (!transfer)
         return;
-    /* Before its pipe closes: an importer that sees the end of a cut stream could take it for a whole one (05 9, hazard). */
+    /* Before its pipe closes: an importer that sees the end of a cut stream could take it for a whole one (05 9,
+     * hazard). */
     if (!transfer->finished)
         cc_process_kill(transfer->process, SIGKILL);
     cc_process_free(transfer->process);

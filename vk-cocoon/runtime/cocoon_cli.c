@@ -61,7 +61,8 @@ int vk_cli_vm_inspect(void *ctx, const char *id_or_name, const struct vk_vm **re
     return rc;
 }
 
-/* --- bring-up ------------------------------------------------------------------------------------------------------ */
+/* --- bring-up ------------------------------------------------------------------------------------------------------
+ */
 
 static int vm_clone(void *ctx, const struct vk_clone_options *options, const struct vk_vm **ret, struct cc_err *err) {
     struct vk_cocoon_cli *cli = ctx;
@@ -76,8 +77,8 @@ static int vm_clone(void *ctx, const struct vk_clone_options *options, const str
     return rc;
 }
 
-/* cocoon prints the record from before the start when its own look after it fails (06 2.3): look once ourselves. The VM is
- * there in any case, so a look that says nothing leaves us with what was printed. */
+/* cocoon prints the record from before the start when its own look after it fails (06 2.3): look once ourselves. The VM
+ * is there in any case, so a look that says nothing leaves us with what was printed. */
 static int look_again(struct vk_cocoon_cli *cli, const struct vk_vm **vm, struct cc_err *err) {
     const struct vk_vm *fresh = NULL;
     int rc = vk_cli_vm_inspect(cli, (*vm)->id, &fresh, err);
@@ -114,7 +115,8 @@ static int vm_run(void *ctx, const struct vk_run_options *options, const struct 
     return rc;
 }
 
-/* --- changes of one VM ---------------------------------------------------------------------------------------------- */
+/* --- changes of one VM ----------------------------------------------------------------------------------------------
+ */
 
 static int vm_start(void *ctx, const char *id, struct cc_err *err) {
     struct vk_cli_call call cc_cleanup(vk_cli_call_done);
@@ -160,7 +162,8 @@ static int vm_reclaim(void *ctx, const char *id, enum vk_reclaim_outcome *ret, s
     return rc;
 }
 
-/* --- the guest ------------------------------------------------------------------------------------------------------ */
+/* --- the guest ------------------------------------------------------------------------------------------------------
+ */
 
 static int vm_exec(void *ctx, const struct vk_exec_options *options, struct cc_buf *output, int *ret_exit_code,
                    struct cc_err *err) {

@@ -10,16 +10,17 @@ struct vk_cocoon_cli;
 struct vk_cocoon_cli_options {
     const char *binary;       /* VK_COCOON_BIN; borrowed */
     const char *restore_mode; /* VK_RESTORE_MODE: copy, ondemand, mmap; borrowed */
-    /* VK_HOST_NAMESPACES (decision 77); NULL = children stay where we are. Borrowed until free. When the namespaces cannot be
-     * opened, every call fails with that error. */
+    /* VK_HOST_NAMESPACES (decision 77); NULL = children stay where we are. Borrowed until free. When the namespaces
+     * cannot be opened, every call fails with that error. */
     const struct vk_host_namespaces_options *host_namespaces;
 };
 struct vk_cocoon_cli *vk_cocoon_cli_new(const struct vk_cocoon_cli_options *options);
 void vk_cocoon_cli_free(struct vk_cocoon_cli *cli);
 struct vk_runtime vk_cocoon_cli_port(struct vk_cocoon_cli *cli);
 
-/* For the kubelet API: a guest command with its streams as pipes (06 6.1). The caller reads both outputs, waits and frees; the
- * exit is translated by vk_exec_code_of. INVALID, before anything is spawned, for an empty VM id or command. */
+/* For the kubelet API: a guest command with its streams as pipes (06 6.1). The caller reads both outputs, waits and
+ * frees; the exit is translated by vk_exec_code_of. INVALID, before anything is spawned, for an empty VM id or command.
+ */
 CC_YIELDS CC_MUST_USE int vk_cocoon_cli_exec_start(struct vk_cocoon_cli *cli, const struct vk_exec_options *options,
                                                    bool with_stdin, struct cc_process **ret, struct cc_err *err);
 /* Exit status, or 128 + signal (decision 45). */

@@ -62,7 +62,9 @@ void vk_host_namespaces_close(struct vk_host_namespaces *host) {
     free(host);
 }
 
-static int make_directory(const char *path) { return mkdir(path, 0755) == 0 || errno == EEXIST ? 0 : -1; }
+static int make_directory(const char *path) {
+    return mkdir(path, 0755) == 0 || errno == EEXIST ? 0 : -1;
+}
 
 static int join_leaf(const struct vk_host_namespaces *host) {
     if (make_directory(host->slice) != 0 || make_directory(host->leaf) != 0)

@@ -1,8 +1,8 @@
-/* The runtime port: VMs, snapshots and images of this host. Real adapter: runtime/cocoon_cli.h (the `cocoon` CLI, contract/06
- * chapters 1-6). A simulated host implements the same calls.
+/* The runtime port: VMs, snapshots and images of this host. Real adapter: runtime/cocoon_cli.h (the `cocoon` CLI,
+ * contract/06 chapters 1-6). A simulated host implements the same calls.
  *
- * "Not found" is only what the host positively says (06 2.6): CC_NOT_FOUND. Every other failure of an inspect is inconclusive
- * and means: the thing may be there. All calls yield and end with the scope's deadline or cancellation. */
+ * "Not found" is only what the host positively says (06 2.6): CC_NOT_FOUND. Every other failure of an inspect is
+ * inconclusive and means: the thing may be there. All calls yield and end with the scope's deadline or cancellation. */
 #ifndef VK_RUNTIME_RUNTIME_H
 #define VK_RUNTIME_RUNTIME_H
 
@@ -22,8 +22,8 @@
 
 struct vk_nic {
     const char *tap, *mac;
-    bool is_static;              /* a `network` object with a non-empty ip */
-    const char *ip, *gateway;    /* "" when DHCP */
+    bool is_static;           /* a `network` object with a non-empty ip */
+    const char *ip, *gateway; /* "" when DHCP */
     int prefix;
 };
 
@@ -62,7 +62,7 @@ struct vk_snapshot_list {
     struct {
         const char *id, *name;
         int64_t created_unix_s; /* 0 unknown */
-    } *items;
+    } * items;
     size_t count;
 };
 void vk_snapshot_list_done(struct vk_snapshot_list *list);
@@ -71,17 +71,17 @@ struct vk_cpu_policy { /* 06 2.8; 0 = flag absent */
     int64_t weight, quota_us, period_us;
 };
 struct vk_clone_options {
-    const char *name, *network;    /* network "" = inherit */
-    const char *backend, *os;      /* decide which flags are legal (06 2.2) */
-    const char *snapshot;          /* local snapshot name; or */
-    const char *from_dir;          /* absolute directory; "" = none */
+    const char *name, *network; /* network "" = inherit */
+    const char *backend, *os;   /* decide which flags are legal (06 2.2) */
+    const char *snapshot;       /* local snapshot name; or */
+    const char *from_dir;       /* absolute directory; "" = none */
     bool no_direct_io, pull;
-    int nics;                      /* -1 = no override */
+    int nics; /* -1 = no override */
     struct vk_cpu_policy cpu;
 };
 struct vk_run_options {
     const char *name, *image, *network, *backend, *os;
-    int64_t cpus;        /* 0 = absent */
+    int64_t cpus;                 /* 0 = absent */
     const char *memory, *storage; /* final flag text, "" = absent */
     bool no_direct_io;
     struct vk_cpu_policy cpu;
@@ -114,8 +114,8 @@ struct vk_runtime_ops {
     /* vm rm --force. CC_NOT_FOUND when the host says that there is no such VM (callers: decision 28). */
     CC_YIELDS int (*remove)(void *ctx, const char *id, struct cc_err *err);
     CC_YIELDS int (*resize_nics)(void *ctx, const char *id, int nics, struct cc_err *err);
-    /* Guest command, no stdin; output (may be NULL) keeps the first bytes up to its limit. *ret_exit_code is set when the
-     * command ran; only a spawn failure, timeout or cancel is an error. */
+    /* Guest command, no stdin; output (may be NULL) keeps the first bytes up to its limit. *ret_exit_code is set when
+     * the command ran; only a spawn failure, timeout or cancel is an error. */
     CC_YIELDS int (*exec)(void *ctx, const struct vk_exec_options *options, struct cc_buf *output, int *ret_exit_code,
                           struct cc_err *err);
     CC_YIELDS int (*reclaim_stale_create)(void *ctx, const char *id, enum vk_reclaim_outcome *ret, struct cc_err *err);
@@ -128,11 +128,11 @@ struct vk_runtime_ops {
     CC_YIELDS int (*snapshot_remove)(void *ctx, const char *snapshot, struct cc_err *err);
     CC_YIELDS int (*snapshot_list)(void *ctx, struct vk_snapshot_list *ret, struct cc_err *err);
     /* Opens the archive as a pull source; read ends with 0 at end of output. */
-    CC_YIELDS int (*snapshot_export)(void *ctx, const char *snapshot, struct vk_transfer **ret, struct cc_reader *ret_reader,
-                                     struct cc_err *err);
+    CC_YIELDS int (*snapshot_export)(void *ctx, const char *snapshot, struct vk_transfer **ret,
+                                     struct cc_reader *ret_reader, struct cc_err *err);
     /* Removes the name first (06 2.4), then opens a sink. */
-    CC_YIELDS int (*snapshot_import)(void *ctx, const char *snapshot, struct vk_transfer **ret, struct cc_writer *ret_writer,
-                                     struct cc_err *err);
+    CC_YIELDS int (*snapshot_import)(void *ctx, const char *snapshot, struct vk_transfer **ret,
+                                     struct cc_writer *ret_writer, struct cc_err *err);
 
     /* *ret false only when the host positively says so. */
     CC_YIELDS int (*image_present)(void *ctx, const char *name_or_digest, bool *ret, struct cc_err *err);
@@ -140,14 +140,14 @@ struct vk_runtime_ops {
     CC_YIELDS int (*image_import)(void *ctx, const char *name, struct vk_transfer **ret, struct cc_writer *ret_writer,
                                   struct cc_err *err);
 
-    /* The stream went well when finish gives 0: closes the pipe and takes the child's verdict. The transfer is then done but
-     * not freed. */
+    /* The stream went well when finish gives 0: closes the pipe and takes the child's verdict. The transfer is then
+     * done but not freed. */
     CC_YIELDS int (*transfer_finish)(void *ctx, struct vk_transfer *transfer, struct cc_err *err);
     /* Frees it; an unfinished transfer is killed first (the importer before its pipe closes, 05 9). NULL is fine. */
     CC_YIELDS void (*transfer_free)(void *ctx, struct vk_transfer *transfer);
 
-    /* Runs one event stream until it ends: CC_OK at end of stream, CANCELED, or the start error. handler may yield: events
-     * are handled one at a time, in order. started (may be NULL) is called once the stream is open. */
+    /* Runs one event stream until it ends: CC_OK at end of stream, CANCELED, or the start error. handler may yield:
+     * events are handled one at a time, in order. started (may be NULL) is called once the stream is open. */
     CC_YIELDS int (*watch)(void *ctx, CC_YIELDS void (*handler)(void *handler_ctx, const struct vk_event *event),
                            void (*started)(void *handler_ctx), void *handler_ctx, struct cc_err *err);
 };

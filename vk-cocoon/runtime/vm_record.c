@@ -32,7 +32,9 @@ void vk_vm_unref(const struct vk_vm *vm) {
     free(shared);
 }
 
-static const char *copy_text(struct cc_arena *arena, const char *text) { return text ? cc_arena_strdup(arena, text) : ""; }
+static const char *copy_text(struct cc_arena *arena, const char *text) {
+    return text ? cc_arena_strdup(arena, text) : "";
+}
 
 struct vk_vm *vk_vm_clone(const struct vk_vm *vm) {
     struct vk_vm *copy = vk_vm_new();
@@ -63,7 +65,9 @@ struct vk_vm *vk_vm_clone(const struct vk_vm *vm) {
     return copy;
 }
 
-bool vk_vm_is_running(const struct vk_vm *vm) { return cc_text_equal(vm->state, "running"); }
+bool vk_vm_is_running(const struct vk_vm *vm) {
+    return cc_text_equal(vm->state, "running");
+}
 
 void vk_vm_list_done(struct vk_vm_list *list) {
     for (size_t i = 0; i < list->count; i++)

@@ -2,66 +2,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
 #include "base/alloc.h"
 #include "base/text.h"
 #include "oci/reference.h"
 #include "obs/log.h"
 #include "snapshots/snapshots_internal.h"
 
-/* Names of images that were made available, for the callers that shared a flight. Beyond this many they are forgotten and
- * resolved again. */
+/* Names of images that were made available, for the callers that shared a flight. Beyond this many they are forgotten
+ * and resolved again. */
 #define BOOT_NAMES_MAX 1024
 /* Parts are about 1.9 GiB each. */
 #define CLOUD_IMAGE_LAYERS_MAX 4096
 
-struct vk_boot_name {
-    char *key;
-    char *name;
-    UT_hash_handle hh;
-};
-
-void vk_boot_names_free(struct vk_snapshots *snapshots) {
-    struct vk_boot_name *item, *next;
-
-    HASH_ITER(hh, snapshots->boot_names, item, next) {
-        HASH_DEL(snapshots->boot_names, item);
-        free(item->key);
-        free(item->name);
-        free(item);
-    }
-}
-
+/* A name changes only when an artifact of another kind was pushed under the same ref: the arena hardly grows. */
 static void remember_boot_name(struct vk_snapshots *snapshots, const char *key, const char *name) {
-    struct vk_boot_name *item;
-
-    HASH_FIND_STR(snapshots->boot_names, key, item);
-    if (item) {
-        free(item->name);
-        item->name = cc_xstrdup(name);
+    if (cc_text_equal(cc_strmap_get(&snapshots->boot_names, key), name))
         return;
+    if (snapshots->boot_names.count >= BOOT_NAMES_MAX) {
+        cc_arena_done(&snapshots->boot_arena);
+        snapshots->boot_names = (struct cc_strmap){0};
     }
-    if (HASH_COUNT(snapshots->boot_names) >= BOOT_NAMES_MAX)
-        vk_boot_names_free(snapshots);
-    item = CC_NEW(struct vk_boot_name);
-    item->key = cc_xstrdup(key);
-    item->name = cc_xstrdup(name);
-    HASH_ADD_KEYPTR(hh, snapshots->boot_names, item->key, strlen(item->key), item);
+    cc_strmap_set(&snapshots->boot_names, &snapshots->boot_arena, key, name);
 }
 
 static bool is_url(const char *image) {
     return cc_text_starts_with(image, "http://") || cc_text_starts_with(image, "https://");
 }
 
-/* --- cloud images ----------------------------------------------------------------------------------------------------- */
+/* --- cloud images
+ * ----------------------------------------------------------------------------------------------------- */
 
 static bool is_disk_layer(const struct cc_descriptor *layer) {
     static const char *const types[] = {
-        "application/vnd.cocoonstack.disk.qcow2",         "application/vnd.cocoonstack.disk.raw",
-        "application/vnd.cocoonstack.disk.qcow2.part",    "application/vnd.cocoonstack.disk.raw.part",
-        "application/vnd.cocoonstack.windows.disk.qcow2", "application/vnd.cocoonstack.windows.disk.raw",
-        "application/vnd.cocoonstack.windows.disk.qcow2.part", "application/vnd.cocoonstack.windows.disk.raw.part",
+        "application/vnd.cocoonstack.disk.qcow2",
+        "application/vnd.cocoonstack.disk.raw",
+        "application/vnd.cocoonstack.disk.qcow2.part",
+        "application/vnd.cocoonstack.disk.raw.part",
+        "application/vnd.cocoonstack.windows.disk.qcow2",
+        "application/vnd.cocoonstack.windows.disk.raw",
+        "application/vnd.cocoonstack.windows.disk.qcow2.part",
+        "application/vnd.cocoonstack.windows.disk.raw.part",
     };
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(types); i++)
@@ -107,14 +87,14 @@ static int import_cloud_image(struct vk_snapshots *snapshots, const char *reposi
     if (count == 0)
         return cc_err_set(err, CC_PROTOCOL, "cloud image has no disk layer");
     for (size_t i = 0; i < count && rc == 0; i++)
-        rc = layers[i]->size < 0
-                 ? cc_err_set(err, CC_PROTOCOL, "layer %s has a negative size", title_of(layers[i]))
-                 : snapshots->registry.ops->get_blob(snapshots->registry.ctx, repository, layers[i]->digest,
-                                                     layers[i]->size, &sink, err);
+        rc = layers[i]->size < 0 ? cc_err_set(err, CC_PROTOCOL, "layer %s has a negative size", title_of(layers[i]))
+                                 : snapshots->registry.ops->get_blob(snapshots->registry.ctx, repository,
+                                                                     layers[i]->digest, layers[i]->size, &sink, err);
     return vk_import_end(&import, rc, err);
 }
 
-/* --- run images ------------------------------------------------------------------------------------------------------- */
+/* --- run images
+ * ------------------------------------------------------------------------------------------------------- */
 
 struct ensure {
     struct vk_snapshots *snapshots;
@@ -155,8 +135,8 @@ static int ensure_cloud_image(const struct ensure *ensure, const char *repositor
     return rc;
 }
 
-/* The manifest that the configured registry has under the ref; NULL when the ref is none of its, or the registry cannot say:
- * this path fails open to cocoon's own pull (contract/05 chapter 10 step 3). CANCELED alone is an error. */
+/* The manifest that the configured registry has under the ref; NULL when the ref is none of its, or the registry cannot
+ * say: this path fails open to cocoon's own pull (contract/05 chapter 10 step 3). CANCELED alone is an error. */
 static int peek(const struct ensure *ensure, const char *repository, const char *tag, struct cc_manifest **ret,
                 struct cc_err *err) {
     const struct cc_registry *registry = &ensure->snapshots->registry;
@@ -206,8 +186,6 @@ static int run_ensure(void *arg, struct cc_err *err) {
 
 int vk_snapshots_ensure_run_image(struct vk_snapshots *snapshots, const char *image, bool force, struct cc_arena *arena,
                                   const char **ret, struct cc_err *err) {
-    struct vk_boot_name *boot_name;
-
     if (cc_text_is_empty(image)) {
         *ret = "";
         return 0;
@@ -224,8 +202,7 @@ int vk_snapshots_ensure_run_image(struct vk_snapshots *snapshots, const char *im
     int rc = cc_flights_do(snapshots->images, key, VK_FLIGHT_MS, run_ensure, ensure, free_ensure, err);
     if (rc != 0)
         return cc_err_wrap(err, "ensure image %s", image);
-    HASH_FIND_STR(snapshots->boot_names, key, boot_name);
-    *ret = cc_arena_strdup(arena, boot_name ? boot_name->name : image);
+    *ret = cc_arena_strdup(arena, cc_text_or(cc_strmap_get(&snapshots->boot_names, key), image));
     return 0;
 }
 

@@ -6,9 +6,10 @@ static int import_write(void *ctx, const void *bytes, size_t count, struct cc_er
     const struct vk_runtime *runtime = import->runtime;
 
     if (!import->transfer) {
-        int rc = import->is_image
-                     ? runtime->ops->image_import(runtime->ctx, import->name, &import->transfer, &import->writer, err)
-                     : runtime->ops->snapshot_import(runtime->ctx, import->name, &import->transfer, &import->writer, err);
+        int rc =
+            import->is_image
+                ? runtime->ops->image_import(runtime->ctx, import->name, &import->transfer, &import->writer, err)
+                : runtime->ops->snapshot_import(runtime->ctx, import->name, &import->transfer, &import->writer, err);
         if (rc != 0)
             return rc;
     }

@@ -37,7 +37,7 @@ void vk_snapshots_free(struct vk_snapshots *snapshots) {
         return;
     cc_flights_free(snapshots->pulls);
     cc_flights_free(snapshots->images);
-    vk_boot_names_free(snapshots);
+    cc_arena_done(&snapshots->boot_arena);
     free(snapshots->node_name);
     free(snapshots->spool_directory);
     free(snapshots);
@@ -54,8 +54,8 @@ int vk_snapshots_check_space(const struct vk_snapshots *snapshots, int64_t bytes
         return cc_err_errno(err, errno, "free space of spool directory %s", snapshots->spool_directory);
     uint64_t available = (uint64_t)status.f_bavail * (uint64_t)status.f_frsize;
     if (bytes > 0 && available < (uint64_t)bytes)
-        return cc_err_set(err, CC_LIMIT, "no space left for a push: spool directory %s has %" PRIu64 " of %" PRId64
-                                         " bytes free",
+        return cc_err_set(err, CC_LIMIT,
+                          "no space left for a push: spool directory %s has %" PRIu64 " of %" PRId64 " bytes free",
                           snapshots->spool_directory, available, bytes);
     return 0;
 }

@@ -25,8 +25,9 @@ const struct cc_registry *vk_snapshots_registry(const struct vk_snapshots *snaps
 /* LIMIT, naming directory and bytes, when the spool's file system has less than `bytes` free. */
 CC_MUST_USE int vk_snapshots_check_space(const struct vk_snapshots *snapshots, int64_t bytes, struct cc_err *err);
 
-/* Exports the local snapshot <vm_name> and pushes it to repository <vm_name>; verifies by read-back, and once more with all
- * blobs forced when the tag is not there (decision 42). Returns 0 only when the pushed tag has been seen at the registry. */
+/* Exports the local snapshot <vm_name> and pushes it to repository <vm_name>; verifies by read-back, and once more with
+ * all blobs forced when the tag is not there (decision 42). Returns 0 only when the pushed tag has been seen at the
+ * registry. */
 CC_YIELDS CC_MUST_USE int vk_snapshots_push(struct vk_snapshots *snapshots, const char *vm_name, const char *tag,
                                             const char *base_image, struct cc_err *err);
 
@@ -36,8 +37,8 @@ CC_YIELDS CC_MUST_USE int vk_snapshots_pull(struct vk_snapshots *snapshots, cons
                                             const char *local, bool skip_if_local, struct cc_err *err);
 
 /* Makes the image of a `mode: run` pod available and gives the name to boot from (06 2.5, 07 5.5 F): one flight per
- * (image, force). Cloud-image artifacts are imported under repo:tag; snapshot artifacts are INVALID, advising mode=clone. Text
- * in arena. */
+ * (image, force). Cloud-image artifacts are imported under repo:tag; snapshot artifacts are INVALID, advising
+ * mode=clone. Text in arena. */
 CC_YIELDS CC_MUST_USE int vk_snapshots_ensure_run_image(struct vk_snapshots *snapshots, const char *image, bool force,
                                                         struct cc_arena *arena, const char **ret, struct cc_err *err);
 /* Base image of a snapshot before a clone (06 2.5 end, 07 5.5 E3). */

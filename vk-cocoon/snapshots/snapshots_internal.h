@@ -9,27 +9,23 @@
 /* Clean-up of a local name after a failed stream (07 chapter 18). */
 #define VK_CLEANUP_MS 10000
 
-struct vk_boot_name;
-
 struct vk_snapshots {
     struct vk_runtime runtime;
     struct cc_registry registry;
     bool has_registry;
     char *node_name, *spool_directory;
     struct cc_semaphore push_gate;
-    struct cc_flights *pulls;  /* key: local name */
-    struct cc_flights *images; /* key: vk_image_key */
-    struct vk_boot_name *boot_names;
+    struct cc_flights *pulls;    /* key: local name */
+    struct cc_flights *images;   /* key: force and image */
+    struct cc_strmap boot_names; /* key of the flight -> name to boot from */
+    struct cc_arena boot_arena;
 };
 
 /* spool.c: makes the directory (0700, not a link) and empties it. */
 CC_YIELDS CC_MUST_USE int vk_spool_prepare(const char *directory, struct cc_err *err);
 
-/* images.c */
-void vk_boot_names_free(struct vk_snapshots *snapshots);
-
-/* import.c: a sink that starts its importer at the first byte, so that nothing local is touched before the source has proved
- * usable. */
+/* import.c: a sink that starts its importer at the first byte, so that nothing local is touched before the source has
+ * proved usable. */
 struct vk_import {
     const struct vk_runtime *runtime;
     const char *name;
@@ -38,8 +34,8 @@ struct vk_import {
     struct cc_writer writer;      /* of the importer */
 };
 struct cc_writer vk_import_sink(struct vk_import *import);
-/* rc: how the stream ended. Takes the importer's verdict when it ended well, else kills the importer before its pipe closes.
- * A snapshot that may have been left under the name is removed after any failure. Gives the first failure. */
+/* rc: how the stream ended. Takes the importer's verdict when it ended well, else kills the importer before its pipe
+ * closes. A snapshot that may have been left under the name is removed after any failure. Gives the first failure. */
 CC_YIELDS CC_MUST_USE int vk_import_end(struct vk_import *import, int rc, struct cc_err *err);
 
 #endif

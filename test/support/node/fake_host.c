@@ -20,11 +20,11 @@ struct fake_host *fake_host_new(unsigned number) {
     return host;
 }
 
-#define FREE_LIST(type, head)               \
-    for (type *item = (head); item;) {      \
-        type *next_item = item->next;       \
-        free(item);                         \
-        item = next_item;                   \
+#define FREE_LIST(type, head)                                                                                          \
+    for (type *item = (head); item;) {                                                                                 \
+        type *next_item = item->next;                                                                                  \
+        free(item);                                                                                                    \
+        item = next_item;                                                                                              \
     }
 
 void fake_host_free(struct fake_host *host) {
@@ -189,14 +189,16 @@ void fake_announce(struct fake_host *host, enum vk_event_type type, const struct
 }
 
 const char *fake_host_add_vm(struct fake_host *host, const struct fake_vm_spec *spec) {
-    struct fake_vm *vm = fake_vm_create(host, spec->name, spec->hypervisor, spec->image, spec->state, spec->nics,
-                                        spec->static_ip);
+    struct fake_vm *vm =
+        fake_vm_create(host, spec->name, spec->hypervisor, spec->image, spec->state, spec->nics, spec->static_ip);
 
     vm->memory = spec->memory;
     return vm->record->id;
 }
 
-bool fake_host_has_vm(const struct fake_host *host, const char *id_or_name) { return fake_vm_find(host, id_or_name); }
+bool fake_host_has_vm(const struct fake_host *host, const char *id_or_name) {
+    return fake_vm_find(host, id_or_name);
+}
 
 size_t fake_host_vm_count(const struct fake_host *host) {
     size_t count = 0;
@@ -313,7 +315,9 @@ const char *fake_host_add_snapshot(struct fake_host *host, const struct fake_sna
     return fake_snapshot_create(host, spec)->id;
 }
 
-bool fake_host_has_snapshot(const struct fake_host *host, const char *name) { return fake_snapshot_find(host, name); }
+bool fake_host_has_snapshot(const struct fake_host *host, const char *name) {
+    return fake_snapshot_find(host, name);
+}
 
 size_t fake_host_snapshot_count(const struct fake_host *host) {
     size_t count = 0;
@@ -339,7 +343,9 @@ uint64_t fake_host_snapshot_memory(const struct fake_host *host, const char *nam
     return snapshot->memory;
 }
 
-void fake_host_set_memory_padding(struct fake_host *host, size_t bytes) { host->memory_padding = bytes; }
+void fake_host_set_memory_padding(struct fake_host *host, size_t bytes) {
+    host->memory_padding = bytes;
+}
 
 const struct fake_image *fake_image_find(const struct fake_host *host, const char *name_or_digest) {
     for (const struct fake_image *image = host->images; image; image = image->next)

@@ -1,8 +1,9 @@
-/* One simulated host: the runtime port (VMs, snapshots, images) and the network port (leases, probes) in memory. It outlives
- * the daemon under test, as a host does: a "restart" is a new provider on the same fake_host.
+/* One simulated host: the runtime port (VMs, snapshots, images) and the network port (leases, probes) in memory. It
+ * outlives the daemon under test, as a host does: a "restart" is a new provider on the same fake_host.
  *
- * Every VM carries one number, its guest memory. A fresh boot starts at 0; a snapshot captures it; a clone gets the captured
- * value; export and import move it through real tar archives. A test that sees the number go back has lost VM state.
+ * Every VM carries one number, its guest memory. A fresh boot starts at 0; a snapshot captures it; a clone gets the
+ * captured value; export and import move it through real tar archives. A test that sees the number go back has lost VM
+ * state.
  *
  * Ids, MACs and addresses come from counters, so that call logs are golden texts. Loop thread only. */
 #ifndef CC_TEST_NODE_FAKE_HOST_H
@@ -28,10 +29,10 @@ struct vk_network fake_host_network(struct fake_host *host);
 
 struct fake_vm_spec {
     const char *name;
-    const char *state;      /* NULL = running */
-    const char *hypervisor; /* NULL = cloud-hypervisor */
+    const char *state;             /* NULL = running */
+    const char *hypervisor;        /* NULL = cloud-hypervisor */
     const char *image, *static_ip; /* NULL = "" */
-    size_t nics;            /* NIC 0 gets static_ip when given; the others are DHCP */
+    size_t nics;                   /* NIC 0 gets static_ip when given; the others are DHCP */
     uint64_t memory;
 };
 /* Returns the id (valid until the VM goes). No event, no log line. */
@@ -56,14 +57,15 @@ void fake_host_set_vm_answers(struct fake_host *host, const char *id_or_name, bo
 void fake_host_set_vm_reclaim(struct fake_host *host, const char *id_or_name, enum vk_reclaim_outcome outcome);
 
 /* Guest commands: returns the exit code; may append to output (may be NULL). Default: 0, no output. */
-typedef int (*fake_exec_fn)(void *ctx, const char *vm_name, const char *const *argv, size_t argc, struct cc_buf *output);
+typedef int (*fake_exec_fn)(void *ctx, const char *vm_name, const char *const *argv, size_t argc,
+                            struct cc_buf *output);
 void fake_host_on_exec(struct fake_host *host, fake_exec_fn fn, void *ctx);
 
 /* --- snapshots, images, directories ------------------------------------------------------------------------------- */
 
 struct fake_snapshot_spec {
     const char *name;
-    const char *hypervisor;                       /* NULL = cloud-hypervisor */
+    const char *hypervisor;                        /* NULL = cloud-hypervisor */
     const char *image, *image_digest, *image_type; /* NULL = "" */
     size_t nics;
     uint64_t memory;
@@ -72,7 +74,7 @@ struct fake_snapshot_spec {
 const char *fake_host_add_snapshot(struct fake_host *host, const struct fake_snapshot_spec *spec); /* the id */
 bool fake_host_has_snapshot(const struct fake_host *host, const char *name);
 size_t fake_host_snapshot_count(const struct fake_host *host);
-const char *fake_host_snapshot_id(const struct fake_host *host, const char *name); /* "" when absent */
+const char *fake_host_snapshot_id(const struct fake_host *host, const char *name);  /* "" when absent */
 uint64_t fake_host_snapshot_memory(const struct fake_host *host, const char *name); /* abort()s when absent */
 /* Bytes of padding in the exported memory file (default 0), for tests of large streams. */
 void fake_host_set_memory_padding(struct fake_host *host, size_t bytes);
@@ -84,7 +86,8 @@ const char *fake_host_image_digest(const struct fake_host *host, const char *nam
 /* A --from-dir directory. */
 void fake_host_add_directory(struct fake_host *host, const char *path, uint64_t memory);
 
-/* --- leases and probes ---------------------------------------------------------------------------------------------- */
+/* --- leases and probes ----------------------------------------------------------------------------------------------
+ */
 
 /* False: new NICs get no lease until fake_host_set_lease. */
 void fake_host_set_auto_lease(struct fake_host *host, bool on);
@@ -97,23 +100,22 @@ void fake_host_close_port(struct fake_host *host, int port);
 
 /* --- the call log ------------------------------------------------------------------------------------------------- */
 
-/* One line a call, in order of arrival, each ended by '\n'. Not logged: vm list, vm inspect, snapshot inspect, snapshot list,
- * image inspect, lease, ping, tcp (fake_host_calls counts those too). Forms:
- *   vm run name=a image=r/y:1 [network=n] [backend=b] [os=o] [cpus=2] [memory=B] [storage=B] [no-direct-io] [weight=W]
- *     [quota=Q period=P]
- *   vm clone name=a snapshot=s|from-dir=/d [network=n] [backend=b] [os=o] [no-direct-io] [pull] [nics=N] [weight=W]
- *     [quota=Q period=P]
- *   vm start <name>   vm rm <name>   vm net nics=0 <name>   vm exec <name> -- word word   vm reconcile-stale-create <name>
- *   snapshot save <snapshot> vm=<name>   snapshot rm <snapshot>   snapshot export <snapshot>   snapshot import <snapshot>
- *   image pull [force] <ref>   image import <name>   release <mac>
- * A VM id is shown as its name while the VM exists, else as given. */
+/* One line a call, in order of arrival, each ended by '\n'. Not logged: vm list, vm inspect, snapshot inspect, snapshot
+ * list, image inspect, lease, ping, tcp (fake_host_calls counts those too). Forms: vm run name=a image=r/y:1
+ * [network=n] [backend=b] [os=o] [cpus=2] [memory=B] [storage=B] [no-direct-io] [weight=W] [quota=Q period=P] vm clone
+ * name=a snapshot=s|from-dir=/d [network=n] [backend=b] [os=o] [no-direct-io] [pull] [nics=N] [weight=W] [quota=Q
+ * period=P] vm start <name>   vm rm <name>   vm net nics=0 <name>   vm exec <name> -- word word   vm
+ * reconcile-stale-create <name> snapshot save <snapshot> vm=<name>   snapshot rm <snapshot>   snapshot export
+ * <snapshot>   snapshot import <snapshot> image pull [force] <ref>   image import <name>   release <mac> A VM id is
+ * shown as its name while the VM exists, else as given. */
 const char *fake_host_log(const struct fake_host *host);
 void fake_host_log_clear(struct fake_host *host);
-/* Calls whose line starts with prefix since the start or fake_host_log_clear; for verbs that are not logged give the bare
- * verb, e.g. "vm inspect". */
+/* Calls whose line starts with prefix since the start or fake_host_log_clear; for verbs that are not logged give the
+ * bare verb, e.g. "vm inspect". */
 size_t fake_host_calls(const struct fake_host *host, const char *prefix);
 
-/* --- faults --------------------------------------------------------------------------------------------------------- */
+/* --- faults ---------------------------------------------------------------------------------------------------------
+ */
 
 enum fake_fault_kind {
     FAKE_OK,
@@ -132,9 +134,9 @@ struct fake_fault {
 };
 /* Verbs: "vm list", "vm inspect", "vm clone", "vm run", "vm start", "vm rm", "vm net", "vm exec",
  * "vm reconcile-stale-create", "vm status", "snapshot save", "snapshot inspect", "snapshot rm", "snapshot list",
- * "snapshot export", "snapshot import", "image inspect", "image pull", "image import", "lease", "release", "ping", "tcp".
- * For export and imports the fault shows where the CLI shows it: FAIL = nothing flows and finish fails; FAIL_AFTER = the
- * stream is whole, takes effect, and finish fails. */
+ * "snapshot export", "snapshot import", "image inspect", "image pull", "image import", "lease", "release", "ping",
+ * "tcp". For export and imports the fault shows where the CLI shows it: FAIL = nothing flows and finish fails;
+ * FAIL_AFTER = the stream is whole, takes effect, and finish fails. */
 
 /* The nth call of the verb from now on (1 = the next one), once. Texts are copied. */
 void fake_host_fail_nth(struct fake_host *host, const char *verb, unsigned nth, struct fake_fault fault);
@@ -147,7 +149,8 @@ void fake_host_on_call(struct fake_host *host,
 /* Each call of the verb takes this long. */
 void fake_host_set_latency(struct fake_host *host, const char *verb, int64_t ms);
 
-/* --- events --------------------------------------------------------------------------------------------------------- */
+/* --- events ---------------------------------------------------------------------------------------------------------
+ */
 
 /* While somebody watches, changes queue events by themselves (06 chapter 4: a new stream announces every VM as ADDED).
  * Queues one event by hand, for a VM that exists, or a made-up record when record is given (borrowed). */

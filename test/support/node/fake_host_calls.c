@@ -52,7 +52,9 @@ int fake_fault_error(const struct fake_call *call, struct cc_err *err) {
     return cc_err_set(err, call->fault.code ? (enum cc_code)call->fault.code : CC_IO, "%s", call->message);
 }
 
-static int hang(struct fake_host *host, struct cc_err *err) { return cc_event_wait(&host->never, err); }
+static int hang(struct fake_host *host, struct cc_err *err) {
+    return cc_event_wait(&host->never, err);
+}
 
 static void note(struct fake_host *host, struct fake_call *call, const char *verb, const char *line) {
     *call = (struct fake_call){0};
@@ -140,9 +142,13 @@ void fake_host_on_call(struct fake_host *host,
     host->decide_ctx = ctx;
 }
 
-void fake_host_set_latency(struct fake_host *host, const char *verb, int64_t ms) { verb_of(host, verb)->latency_ms = ms; }
+void fake_host_set_latency(struct fake_host *host, const char *verb, int64_t ms) {
+    verb_of(host, verb)->latency_ms = ms;
+}
 
-const char *fake_host_log(const struct fake_host *host) { return host->log.data; }
+const char *fake_host_log(const struct fake_host *host) {
+    return host->log.data;
+}
 
 void fake_host_log_clear(struct fake_host *host) {
     cc_buf_clear(&host->log);

@@ -94,8 +94,8 @@ CC_YIELDS int fake_call_end(struct fake_host *host, struct fake_call *call, stru
 /* The same without yields, for look-ups. */
 int fake_call_now(struct fake_host *host, const char *verb, struct cc_err *err);
 /* As begin, but a transfer shows its faults at the end: only delays and hangs act here. */
-CC_YIELDS int fake_call_begin_transfer(struct fake_host *host, struct fake_call *call, const char *verb, const char *line,
-                                       struct cc_err *err);
+CC_YIELDS int fake_call_begin_transfer(struct fake_host *host, struct fake_call *call, const char *verb,
+                                       const char *line, struct cc_err *err);
 int fake_fault_error(const struct fake_call *call, struct cc_err *err);
 
 /* fake_host.c */
@@ -115,15 +115,15 @@ void fake_announce(struct fake_host *host, enum vk_event_type type, const struct
 
 /* fake_host_archive.c: the tar form of contract/05 chapter 5. */
 void fake_archive_write(const struct fake_host *host, const struct fake_snapshot *snapshot, struct cc_buf *into);
-/* Fills what the archive says; false when it is malformed, cut inside an entry, or has no snapshot.json. An archive cut at an
- * entry boundary passes, as with an older cocoon (05 chapter 9, hazard): memory is then 0. */
+/* Fills what the archive says; false when it is malformed, cut inside an entry, or has no snapshot.json. An archive cut
+ * at an entry boundary passes, as with an older cocoon (05 chapter 9, hazard): memory is then 0. */
 bool fake_archive_read(const struct cc_buf *archive, struct fake_snapshot *ret, const char **ret_why);
 
 /* fake_host_transfer.c */
-CC_YIELDS int fake_snapshot_export(void *ctx, const char *snapshot, struct vk_transfer **ret, struct cc_reader *ret_reader,
-                                   struct cc_err *err);
-CC_YIELDS int fake_snapshot_import(void *ctx, const char *snapshot, struct vk_transfer **ret, struct cc_writer *ret_writer,
-                                   struct cc_err *err);
+CC_YIELDS int fake_snapshot_export(void *ctx, const char *snapshot, struct vk_transfer **ret,
+                                   struct cc_reader *ret_reader, struct cc_err *err);
+CC_YIELDS int fake_snapshot_import(void *ctx, const char *snapshot, struct vk_transfer **ret,
+                                   struct cc_writer *ret_writer, struct cc_err *err);
 CC_YIELDS int fake_image_import(void *ctx, const char *name, struct vk_transfer **ret, struct cc_writer *ret_writer,
                                 struct cc_err *err);
 CC_YIELDS int fake_transfer_finish(void *ctx, struct vk_transfer *transfer, struct cc_err *err);
@@ -134,7 +134,8 @@ CC_YIELDS int fake_vm_list(void *ctx, struct vk_vm_list *ret, struct cc_err *err
 CC_YIELDS int fake_vm_inspect(void *ctx, const char *id_or_name, const struct vk_vm **ret, struct cc_err *err);
 CC_YIELDS int fake_vm_clone(void *ctx, const struct vk_clone_options *options, const struct vk_vm **ret,
                             struct cc_err *err);
-CC_YIELDS int fake_vm_run(void *ctx, const struct vk_run_options *options, const struct vk_vm **ret, struct cc_err *err);
+CC_YIELDS int fake_vm_run(void *ctx, const struct vk_run_options *options, const struct vk_vm **ret,
+                          struct cc_err *err);
 CC_YIELDS int fake_vm_start(void *ctx, const char *id, struct cc_err *err);
 CC_YIELDS int fake_vm_remove(void *ctx, const char *id, struct cc_err *err);
 CC_YIELDS int fake_vm_resize_nics(void *ctx, const char *id, int nics, struct cc_err *err);

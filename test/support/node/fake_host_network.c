@@ -31,8 +31,12 @@ const char *fake_host_lease(const struct fake_host *host, const char *mac) {
     return lease ? lease->ip : "";
 }
 
-void fake_host_set_auto_lease(struct fake_host *host, bool on) { host->auto_lease = on; }
-void fake_host_set_leases_broken(struct fake_host *host, bool broken) { host->leases_broken = broken; }
+void fake_host_set_auto_lease(struct fake_host *host, bool on) {
+    host->auto_lease = on;
+}
+void fake_host_set_leases_broken(struct fake_host *host, bool broken) {
+    host->leases_broken = broken;
+}
 
 void fake_host_close_port(struct fake_host *host, int port) {
     if (host->closed_port_count == CC_ARRAY_LENGTH(host->closed_ports))

@@ -127,7 +127,8 @@ static int register_snapshot(struct vk_transfer *transfer, struct cc_err *err) {
     if (!fake_archive_read(&transfer->bytes, &read, &why))
         return cc_err_set(err, CC_IO, "exit status 1 (stderr: Error: import: %s)", why);
     if (fake_snapshot_find(transfer->host, transfer->name))
-        return cc_err_set(err, CC_IO, "exit status 1 (stderr: Error: snapshot name \"%s\" already in use)", transfer->name);
+        return cc_err_set(err, CC_IO, "exit status 1 (stderr: Error: snapshot name \"%s\" already in use)",
+                          transfer->name);
     fake_snapshot_create(transfer->host, &(struct fake_snapshot_spec){.name = transfer->name,
                                                                       .hypervisor = read.hypervisor,
                                                                       .image = read.image,

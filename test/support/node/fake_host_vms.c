@@ -271,9 +271,9 @@ int fake_vm_reclaim(void *ctx, const char *id, enum vk_reclaim_outcome *ret, str
     } else if (rc != 0) {
         return rc;
     } else {
-        outcome = vm->has_reclaim                             ? vm->reclaim
+        outcome = vm->has_reclaim                                ? vm->reclaim
                   : cc_text_equal(vm->record->state, "creating") ? VK_RECLAIM_COLLECTED
-                                                                  : VK_RECLAIM_NOT_CREATING;
+                                                                 : VK_RECLAIM_NOT_CREATING;
         if (outcome == VK_RECLAIM_COLLECTED || outcome == VK_RECLAIM_NOT_FOUND)
             fake_vm_drop(host, vm, true);
     }
@@ -283,7 +283,8 @@ int fake_vm_reclaim(void *ctx, const char *id, enum vk_reclaim_outcome *ret, str
     return rc;
 }
 
-/* --- events --------------------------------------------------------------------------------------------------------- */
+/* --- events ---------------------------------------------------------------------------------------------------------
+ */
 
 void fake_host_emit(struct fake_host *host, enum vk_event_type type, const struct vk_vm *record) {
     struct fake_queued_event *event = CC_NEW(struct fake_queued_event);
@@ -302,7 +303,9 @@ void fake_host_end_stream(struct fake_host *host) {
     cc_event_set(&host->event_arrived);
 }
 
-size_t fake_host_watchers(const struct fake_host *host) { return host->watchers; }
+size_t fake_host_watchers(const struct fake_host *host) {
+    return host->watchers;
+}
 
 static struct fake_queued_event *take_event(struct fake_host *host) {
     struct fake_queued_event *event = host->events;

@@ -12,7 +12,8 @@
 #include "obs/log.h"
 #include "support/fiber_test.h"
 
-/* --- the crash plan: every call that leaves the process passes here ------------------------------------------------------- */
+/* --- the crash plan: every call that leaves the process passes here
+ * ------------------------------------------------------- */
 
 enum passage { PASS, PASS_THEN_DIE, DEAD };
 
@@ -114,7 +115,8 @@ static void close_exchange(void *ctx, void *stream) {
 
 static const struct cc_kube_transport_ops transport_ops = {open_exchange, read_exchange, close_exchange};
 
-/* --- the daemon ---------------------------------------------------------------------------------------------------------------- */
+/* --- the daemon
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static void on_event(void *ctx, const struct cc_event_object *object, enum cc_event_type type, const char *reason,
                      const char *message) {
@@ -143,7 +145,7 @@ static void list_pods(struct provider_bench *bench, struct cc_object_list *ret) 
 
     *ret = (struct cc_object_list){.items = cc_xcalloc(1, sizeof *ret->items)};
     ck_assert_int_eq(fake_kube_request(bench->server, "GET", "/api/v1/pods", NULL, NULL, &answer), 200);
-    json_array_foreach(json_object_get(answer, "items"), index, item)
+    json_array_foreach (json_object_get(answer, "items"), index, item)
         ck_assert_int_eq(add_pod(ret, item, NULL), 0);
     json_decref(answer);
 }
@@ -157,12 +159,13 @@ int provider_bench_start(struct provider_bench *bench, struct cc_err *err) {
     bench->metrics = cc_metrics_new();
     bench->recorder = cc_event_recorder_new(bench->loop, &bench->kube, "vk-cocoon", "n1");
     cc_event_recorder_set_tap(bench->recorder, on_event, bench);
-    rc = vk_snapshots_new(bench->loop,
-                          &(struct vk_snapshots_options){.runtime = fake_host_runtime(bench->host),
-                                                         .registry = bench->options.no_registry ? NULL : &bench->registry,
-                                                         .node_name = "n1",
-                                                         .spool_directory = bench->spool},
-                          &bench->snapshots, err);
+    rc = vk_snapshots_new(
+        bench->loop,
+        &(struct vk_snapshots_options){.runtime = fake_host_runtime(bench->host),
+                                       .registry = bench->options.no_registry ? NULL : &bench->registry,
+                                       .node_name = "n1",
+                                       .spool_directory = bench->spool},
+        &bench->snapshots, err);
     ck_assert_int_eq(rc, 0);
     bench->provider = vk_provider_new(bench->loop, &(struct vk_provider_options){
                                                        .kube = &bench->kube,
@@ -247,7 +250,9 @@ void provider_bench_run(const struct provider_bench_options *options, void (*bod
     cc_loop_free(bench.loop);
 }
 
-/* --- pods ------------------------------------------------------------------------------------------------------------------------ */
+/* --- pods
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 const struct cc_pod *provider_bench_pod(struct provider_bench *bench, const char *name) {
     const json_t *json = fake_kube_get(bench->server, "pods", "ns", name);
@@ -296,9 +301,8 @@ void provider_bench_make(struct provider_bench *bench, const char *name, const c
 void provider_bench_annotate(struct provider_bench *bench, const char *name, const char *change) {
     const char *equal = strchr(change, '=');
     char *key cc_cleanup(cc_free_p) = equal ? cc_xstrndup(change, (size_t)(equal - change)) : cc_xstrdup(change);
-    char *patch cc_cleanup(cc_free_p) =
-        equal ? cc_xasprintf("{'metadata':{'annotations':{'%s':'%s'}}}", key, equal + 1)
-              : cc_xasprintf("{'metadata':{'annotations':{'%s':null}}}", key);
+    char *patch cc_cleanup(cc_free_p) = equal ? cc_xasprintf("{'metadata':{'annotations':{'%s':'%s'}}}", key, equal + 1)
+                                              : cc_xasprintf("{'metadata':{'annotations':{'%s':null}}}", key);
 
     ck_assert(fake_kube_touch(bench->server, "pods", "ns", name, patch));
 }
@@ -308,7 +312,9 @@ int provider_bench_change(struct provider_bench *bench, const char *name, const 
     return provider_bench_update(bench, name, err);
 }
 
-void provider_bench_sleep(int64_t ms) { ck_assert_int_eq(cc_sleep_ms(ms, NULL), 0); }
+void provider_bench_sleep(int64_t ms) {
+    ck_assert_int_eq(cc_sleep_ms(ms, NULL), 0);
+}
 
 static void drive_one(struct provider_bench *bench, const struct cc_pod *pod) {
     const struct cc_object_meta *meta = &pod->base.meta;
@@ -346,8 +352,8 @@ void provider_bench_drop_local(struct provider_bench *bench, const char *name) {
     fake_host_log_clear(bench->host);
 }
 
-const char *provider_bench_publish(struct provider_bench *bench, const char *repository, const char *tag, uint64_t memory,
-                                   const char *base_image, const char *image, bool keep_local) {
+const char *provider_bench_publish(struct provider_bench *bench, const char *repository, const char *tag,
+                                   uint64_t memory, const char *base_image, const char *image, bool keep_local) {
     static char id[64];
     struct cc_err err = {0};
 
@@ -366,7 +372,8 @@ void provider_bench_break_registry(struct provider_bench *bench, enum cc_registr
     cc_memory_registry_fail(bench->store, op, 1, count, CC_UNAVAILABLE, 503, NULL, false);
 }
 
-/* --- what can be seen -------------------------------------------------------------------------------------------------------------- */
+/* --- what can be seen
+ * -------------------------------------------------------------------------------------------------------------- */
 
 const char *provider_bench_annotation(struct provider_bench *bench, const char *name, const char *key) {
     const json_t *pod = fake_kube_get(bench->server, "pods", "ns", name);
@@ -385,11 +392,12 @@ const char *provider_bench_status(struct provider_bench *bench, const char *name
 }
 
 const char *provider_bench_condition(struct provider_bench *bench, const char *name, const char *type) {
-    const json_t *conditions = cc_json_path(fake_kube_get(bench->server, "pods", "ns", name), "status", "conditions", NULL);
+    const json_t *conditions =
+        cc_json_path(fake_kube_get(bench->server, "pods", "ns", name), "status", "conditions", NULL);
     json_t *condition;
     size_t index;
 
-    json_array_foreach(conditions, index, condition)
+    json_array_foreach (conditions, index, condition)
         if (cc_text_equal(cc_json_text(condition, "type"), type))
             return cc_json_text(condition, "status");
     return "";

@@ -1,9 +1,9 @@
 /* One node agent's provider between a simulated host, API server and registry, on virtual time. The world outlives the
- * daemon: provider_bench_restart gives a new provider on the same host, and provider_bench_die_at ends the old one at any
- * call that leaves the process, as a crash would.
+ * daemon: provider_bench_restart gives a new provider on the same host, and provider_bench_die_at ends the old one at
+ * any call that leaves the process, as a crash would.
  *
- * All pods live in namespace "ns" on node "n1"; the VM of pod "demo-0" is N below. Everything but new and the pure getters
- * runs in a fiber. */
+ * All pods live in namespace "ns" on node "n1"; the VM of pod "demo-0" is N below. Everything but new and the pure
+ * getters runs in a fiber. */
 #ifndef CC_TEST_NODE_PROVIDER_BENCH_H
 #define CC_TEST_NODE_PROVIDER_BENCH_H
 
@@ -17,9 +17,10 @@
 #include "support/node/fake_host.h"
 
 #define N "vk-ns-demo-0-505043"
-#define POD_ANNOTATIONS \
-    "vm.cocoonstack.io/name=" N ",cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=r/y:1," \
-    "cocoonset.cocoonstack.io/os=linux,vm.cocoonstack.io/backend=cloud-hypervisor,cocoonset.cocoonstack.io/generation=1"
+#define POD_ANNOTATIONS                                                                                                \
+    "vm.cocoonstack.io/name=" N ",cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=r/y:1,"         \
+    "cocoonset.cocoonstack.io/os=linux,vm.cocoonstack.io/backend=cloud-hypervisor,cocoonset.cocoonstack.io/"           \
+    "generation=1"
 #define RUN_POD POD_ANNOTATIONS ",cocoonset.cocoonstack.io/mode=run"
 #define CLONE_POD POD_ANNOTATIONS ",cocoonset.cocoonstack.io/mode=clone"
 
@@ -47,15 +48,15 @@ struct provider_bench {
     struct vk_provider *provider;
 
     /* crash plan */
-    size_t calls;           /* outgoing calls so far */
-    size_t die_at;          /* 0 = never */
-    bool die_after;         /* the call takes effect, its answer is lost */
+    size_t calls;   /* outgoing calls so far */
+    size_t die_at;  /* 0 = never */
+    bool die_after; /* the call takes effect, its answer is lost */
     bool is_dead;
     struct cc_fiber *victim; /* cancelled at the crash */
     struct cc_registry_ops registry_ops;
     const struct cc_registry_ops *inner_registry_ops;
     struct cc_kube_transport inner_transport;
-    size_t most_vms;        /* that the host ever had at once, seen at outgoing calls */
+    size_t most_vms; /* that the host ever had at once, seen at outgoing calls */
 };
 
 /* Runs body in a fiber between a fresh world and its end; the daemon is started (vk_provider_startup was run). */
@@ -76,7 +77,8 @@ void provider_bench_make(struct provider_bench *bench, const char *name, const c
 /* Annotates at the API server ("k=v" or "k" to remove), observes and updates. */
 int provider_bench_change(struct provider_bench *bench, const char *name, const char *change, struct cc_err *err);
 void provider_bench_annotate(struct provider_bench *bench, const char *name, const char *change);
-/* What a pod controller does with every pod until nothing changes for some seconds: create, update, delete, final delete. */
+/* What a pod controller does with every pod until nothing changes for some seconds: create, update, delete, final
+ * delete. */
 void provider_bench_drive(struct provider_bench *bench, int64_t ms);
 
 /* Annotation and status texts at the API server, "" when absent. */
@@ -91,10 +93,10 @@ double provider_bench_metric(struct provider_bench *bench, struct cc_metric *met
 /* Position of the k-th PATCH of the pod's annotations whose body names `text`, or of its status (path "status"); -1. */
 int provider_bench_patch_position(struct provider_bench *bench, bool is_status, const char *text);
 void provider_bench_sleep(int64_t ms);
-/* A snapshot of that memory under repository:tag; keep_local: also on the host under the name of the repository. Returns its
- * id (valid until the next call). base_image and image may be NULL. Clears the host's log. */
-const char *provider_bench_publish(struct provider_bench *bench, const char *repository, const char *tag, uint64_t memory,
-                                   const char *base_image, const char *image, bool keep_local);
+/* A snapshot of that memory under repository:tag; keep_local: also on the host under the name of the repository.
+ * Returns its id (valid until the next call). base_image and image may be NULL. Clears the host's log. */
+const char *provider_bench_publish(struct provider_bench *bench, const char *repository, const char *tag,
+                                   uint64_t memory, const char *base_image, const char *image, bool keep_local);
 /* Removes the local snapshot without a trace in the log. */
 void provider_bench_drop_local(struct provider_bench *bench, const char *name);
 /* The next operation of this registry verb fails so many times (< 0 = for ever). */

@@ -1,5 +1,5 @@
-/* Goal: leases are released and guests probed exactly as contract/06 9.2, 9.3 and 13 say. Method: pure parts against vectors; a
- * small cocoon-net on a Unix socket and the loopback interface for the rest. */
+/* Goal: leases are released and guests probed exactly as contract/06 9.2, 9.3 and 13 say. Method: pure parts against
+ * vectors; a small cocoon-net on a Unix socket and the loopback interface for the rest. */
 #include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
@@ -21,18 +21,25 @@
 #include "support/fiber_test.h"
 #include "support/vectors.h"
 
-/* --- MAC addresses ---------------------------------------------------------------------------------------------------- */
+/* --- MAC addresses
+ * ---------------------------------------------------------------------------------------------------- */
 
 START_TEST(mac__canonical_form) {
     static const struct {
         const char *text, *canonical;
     } rows[] = {
-        {"aa:bb:cc:dd:ee:ff", "aa:bb:cc:dd:ee:ff"}, {"AA-BB-CC-DD-EE-FF", "aa:bb:cc:dd:ee:ff"},
-        {"aabb.ccdd.eeff", "aa:bb:cc:dd:ee:ff"},    {"x", NULL},
-        {"", NULL},                                 {"aa:bb:cc:dd:ee", NULL},
-        {"aa:bb:cc:dd:ee:ff:00", NULL},             {"aa:bb-cc:dd:ee:ff", NULL},
-        {"aabbccddeeff", NULL},                     {"ga:bb:cc:dd:ee:ff", NULL},
-        {"aa:bb:cc:dd:ee:f", NULL},                 {" aa:bb:cc:dd:ee:ff", NULL},
+        {"aa:bb:cc:dd:ee:ff", "aa:bb:cc:dd:ee:ff"},
+        {"AA-BB-CC-DD-EE-FF", "aa:bb:cc:dd:ee:ff"},
+        {"aabb.ccdd.eeff", "aa:bb:cc:dd:ee:ff"},
+        {"x", NULL},
+        {"", NULL},
+        {"aa:bb:cc:dd:ee", NULL},
+        {"aa:bb:cc:dd:ee:ff:00", NULL},
+        {"aa:bb-cc:dd:ee:ff", NULL},
+        {"aabbccddeeff", NULL},
+        {"ga:bb:cc:dd:ee:ff", NULL},
+        {"aa:bb:cc:dd:ee:f", NULL},
+        {" aa:bb:cc:dd:ee:ff", NULL},
     };
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(rows); i++) {
@@ -69,7 +76,8 @@ START_TEST(mac__which_leases_are_released) {
 }
 END_TEST
 
-/* --- echo packets -------------------------------------------------------------------------------------------------------- */
+/* --- echo packets
+ * -------------------------------------------------------------------------------------------------------- */
 
 START_TEST(icmp__echo_request) {
     static const uint8_t expected[] = {0x08, 0x00, 0xf5, 0x28, 0x12, 0x34, 0x00, 0x01, 0x76,
@@ -104,7 +112,8 @@ START_TEST(icmp__only_the_probed_address_answers) {
 }
 END_TEST
 
-/* --- cocoon-net ------------------------------------------------------------------------------------------------------------ */
+/* --- cocoon-net
+ * ------------------------------------------------------------------------------------------------------------ */
 
 struct cocoon_net {
     char directory[64], path[96];
@@ -119,8 +128,8 @@ static void net_answer(int fd, int status, const char *headers, const char *body
     int bytes;
 
     if (status != 204)
-        bytes = snprintf(text, sizeof text, "HTTP/1.1 %d X\r\nConnection: close\r\n%sContent-Length: %zu\r\n\r\n%s", status,
-                         headers, strlen(body), body);
+        bytes = snprintf(text, sizeof text, "HTTP/1.1 %d X\r\nConnection: close\r\n%sContent-Length: %zu\r\n\r\n%s",
+                         status, headers, strlen(body), body);
     else
         bytes = snprintf(text, sizeof text, "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
     ck_assert_int_eq(cc_io_write_all(fd, text, (size_t)bytes, NULL), 0);
@@ -199,8 +208,9 @@ static void releases(void *arg) {
     (void)arg;
     net_open(&net);
     struct cc_fiber *server = cc_fiber_start(cc_loop_current(), "cocoon-net", net_run, &net);
-    struct vk_host_network *network = vk_host_network_new(
-        cc_loop_current(), &(struct vk_host_network_options){.leases_path = "/nonexistent", .control_socket = net.path});
+    struct vk_host_network *network =
+        vk_host_network_new(cc_loop_current(), &(struct vk_host_network_options){.leases_path = "/nonexistent",
+                                                                                 .control_socket = net.path});
     struct vk_network port = vk_host_network_port(network);
 
     ck_assert(port.has_release);
@@ -232,7 +242,9 @@ static void releases(void *arg) {
     vk_host_network_free(network);
 }
 
-START_TEST(network__release) { cc_test_run(releases, NULL); }
+START_TEST(network__release) {
+    cc_test_run(releases, NULL);
+}
 END_TEST
 
 static int ask(const struct cocoon_net *net, const char *request) {
@@ -269,7 +281,9 @@ static void serves(void *arg) {
     net_close(&net);
 }
 
-START_TEST(network__model_of_the_control_socket) { cc_test_run(serves, NULL); }
+START_TEST(network__model_of_the_control_socket) {
+    cc_test_run(serves, NULL);
+}
 END_TEST
 
 /* The release goes on in a cancelled fiber: its VM is gone already. */
@@ -308,10 +322,13 @@ static void releases_in_a_cancelled_fiber(void *arg) {
     net_close(&net);
 }
 
-START_TEST(network__release_in_a_cancelled_fiber) { cc_test_run(releases_in_a_cancelled_fiber, NULL); }
+START_TEST(network__release_in_a_cancelled_fiber) {
+    cc_test_run(releases_in_a_cancelled_fiber, NULL);
+}
 END_TEST
 
-/* --- probes ------------------------------------------------------------------------------------------------------------------ */
+/* --- probes
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static void probes_tcp(void *arg) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -335,7 +352,9 @@ static void probes_tcp(void *arg) {
     vk_host_network_free(network);
 }
 
-START_TEST(network__tcp_probe) { cc_test_run(probes_tcp, NULL); }
+START_TEST(network__tcp_probe) {
+    cc_test_run(probes_tcp, NULL);
+}
 END_TEST
 
 static void pings(void *arg) {
@@ -350,7 +369,9 @@ static void pings(void *arg) {
     ck_assert_int_eq(vk_icmp_ping("guest", &err), CC_INVALID);
 }
 
-START_TEST(network__ping) { cc_test_run(pings, NULL); }
+START_TEST(network__ping) {
+    cc_test_run(pings, NULL);
+}
 END_TEST
 
 int main(void) {

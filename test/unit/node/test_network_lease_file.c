@@ -1,5 +1,5 @@
-/* Goal: an address is believed only when a readable file says so now. contract/06 9.1, field case F16. Method: real files in a
- * temporary directory, wall time handed in. */
+/* Goal: an address is believed only when a readable file says so now. contract/06 9.1, field case F16. Method: real
+ * files in a temporary directory, wall time handed in. */
 #include <check.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Goal: every cocoon call has exactly the words of contract/06. Method: the pure builders against the contract's vectors. */
+/* Goal: every cocoon call has exactly the words of contract/06. Method: the pure builders against the contract's
+ * vectors. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,9 @@
 
 static struct cc_arena arena;
 
-static void tear_down(void) { cc_arena_done(&arena); }
+static void tear_down(void) {
+    cc_arena_done(&arena);
+}
 
 static const char *clone_words(struct vk_clone_options options, const char *restore_mode) {
     struct vk_arguments arguments = {.arena = &arena};
@@ -29,25 +32,33 @@ static const char *run_words(struct vk_run_options options) {
 }
 
 START_TEST(arguments__run) {
-    ck_assert_str_eq(run_words((struct vk_run_options){.name = "a", .os = "linux", .backend = "cloud-hypervisor",
-                                                       .image = "r/y:1", .cpu = {.weight = 1}}),
-                     "vm run --output json --name a --cpu-weight 1 r/y:1");
+    ck_assert_str_eq(
+        run_words((struct vk_run_options){
+            .name = "a", .os = "linux", .backend = "cloud-hypervisor", .image = "r/y:1", .cpu = {.weight = 1}}),
+        "vm run --output json --name a --cpu-weight 1 r/y:1");
     CC_VECTOR("06-1");
-    ck_assert_str_eq(run_words((struct vk_run_options){.name = "b", .backend = "firecracker", .image = "r/y:1",
-                                                       .cpu = {.weight = 1}}),
+    ck_assert_str_eq(run_words((struct vk_run_options){
+                         .name = "b", .backend = "firecracker", .image = "r/y:1", .cpu = {.weight = 1}}),
                      "vm run --output json --name b --cpu-weight 1 --fc r/y:1");
     CC_VECTOR("06-2");
     ck_assert_str_eq(run_words((struct vk_run_options){.name = "c", .os = "Windows", .image = "w"}),
                      "vm run --output json --name c --windows w");
     CC_VECTOR("06-3");
-    ck_assert_str_eq(run_words((struct vk_run_options){.name = "d", .cpus = 2, .memory = vk_size_flag("4Gi", &arena),
-                                                       .storage = vk_size_flag("20Gi", &arena), .network = "n",
-                                                       .image = "IMG", .cpu = {.weight = 39}}),
+    ck_assert_str_eq(run_words((struct vk_run_options){.name = "d",
+                                                       .cpus = 2,
+                                                       .memory = vk_size_flag("4Gi", &arena),
+                                                       .storage = vk_size_flag("20Gi", &arena),
+                                                       .network = "n",
+                                                       .image = "IMG",
+                                                       .cpu = {.weight = 39}}),
                      "vm run --output json --name d --cpu 2 --cpu-weight 39 --memory 4294967296 "
                      "--storage 21474836480 --network n IMG");
     CC_VECTOR("06-4");
-    ck_assert_str_eq(run_words((struct vk_run_options){.name = "e", .no_direct_io = true, .os = "windows",
-                                                       .backend = "firecracker", .image = "",
+    ck_assert_str_eq(run_words((struct vk_run_options){.name = "e",
+                                                       .no_direct_io = true,
+                                                       .os = "windows",
+                                                       .backend = "firecracker",
+                                                       .image = "",
                                                        .cpu = {1, 100000, 100000}}),
                      "vm run --output json --name e --cpu-weight 1 --cpu-quota-us 100000 --cpu-period-us 100000 "
                      "--windows --fc --no-direct-io ");
@@ -55,33 +66,40 @@ START_TEST(arguments__run) {
 END_TEST
 
 START_TEST(arguments__clone) {
-    ck_assert_str_eq(clone_words((struct vk_clone_options){.name = "v", .snapshot = "s", .backend = "cloud-hypervisor",
-                                                           .nics = 1}, "copy"),
-                     "vm clone --output json --name v --restore-mode copy --nics 1 s");
+    ck_assert_str_eq(
+        clone_words((struct vk_clone_options){.name = "v", .snapshot = "s", .backend = "cloud-hypervisor", .nics = 1},
+                    "copy"),
+        "vm clone --output json --name v --restore-mode copy --nics 1 s");
     CC_VECTOR("06-5");
-    ck_assert_str_eq(clone_words((struct vk_clone_options){.name = "v", .snapshot = "s", .backend = "firecracker",
-                                                           .nics = 1}, "copy"),
-                     "vm clone --output json --name v s");
+    ck_assert_str_eq(
+        clone_words((struct vk_clone_options){.name = "v", .snapshot = "s", .backend = "firecracker", .nics = 1},
+                    "copy"),
+        "vm clone --output json --name v s");
     CC_VECTOR("06-6");
     ck_assert_str_eq(clone_words((struct vk_clone_options){.name = "v", .from_dir = "/d/x", .nics = -1}, ""),
                      "vm clone --output json --name v --pull --from-dir /d/x");
     CC_VECTOR("06-7");
-    ck_assert_str_eq(clone_words((struct vk_clone_options){.name = "v", .snapshot = "s", .nics = 0,
-                                                           .backend = "cloud-hypervisor"}, "mmap"),
-                     "vm clone --output json --name v --restore-mode mmap --nics 0 s");
+    ck_assert_str_eq(
+        clone_words((struct vk_clone_options){.name = "v", .snapshot = "s", .nics = 0, .backend = "cloud-hypervisor"},
+                    "mmap"),
+        "vm clone --output json --name v --restore-mode mmap --nics 0 s");
     CC_VECTOR("06-8");
-    ck_assert_str_eq(clone_words((struct vk_clone_options){.name = "v", .network = "n", .no_direct_io = true,
-                                                           .pull = true, .snapshot = "s", .nics = -1}, ""),
-                     "vm clone --output json --name v --network n --no-direct-io --pull s");
+    ck_assert_str_eq(
+        clone_words(
+            (struct vk_clone_options){
+                .name = "v", .network = "n", .no_direct_io = true, .pull = true, .snapshot = "s", .nics = -1},
+            ""),
+        "vm clone --output json --name v --network n --no-direct-io --pull s");
     CC_VECTOR("06-9");
-    ck_assert_str_eq(clone_words((struct vk_clone_options){.name = "v", .snapshot = "s", .nics = -1,
-                                                           .cpu = {39, 100000, 100000}}, ""),
-                     "vm clone --output json --name v --cpu-weight 39 --cpu-quota-us 100000 --cpu-period-us 100000 s");
+    ck_assert_str_eq(
+        clone_words((struct vk_clone_options){.name = "v", .snapshot = "s", .nics = -1, .cpu = {39, 100000, 100000}},
+                    ""),
+        "vm clone --output json --name v --cpu-weight 39 --cpu-quota-us 100000 --cpu-period-us 100000 s");
     CC_VECTOR("06-9a");
     /* Windows restores with copy whatever the node says. */
-    ck_assert_str_eq(clone_words((struct vk_clone_options){.name = "v", .snapshot = "s", .nics = -1, .os = "windows"},
-                                 "mmap"),
-                     "vm clone --output json --name v --restore-mode copy s");
+    ck_assert_str_eq(
+        clone_words((struct vk_clone_options){.name = "v", .snapshot = "s", .nics = -1, .os = "windows"}, "mmap"),
+        "vm clone --output json --name v --restore-mode copy s");
 }
 END_TEST
 
@@ -138,12 +156,12 @@ START_TEST(arguments__restore_mode) {
 }
 END_TEST
 
-#define WORDS(call)                                            \
-    __extension__({                                            \
-        struct vk_arguments words = {.arena = &arena};         \
-        struct cc_err err;                                     \
-        ck_assert_int_eq((call), 0);                           \
-        vk_arguments_text(&words);                             \
+#define WORDS(call)                                                                                                    \
+    __extension__({                                                                                                    \
+        struct vk_arguments words = {.arena = &arena};                                                                 \
+        struct cc_err err;                                                                                             \
+        ck_assert_int_eq((call), 0);                                                                                   \
+        vk_arguments_text(&words);                                                                                     \
     })
 
 START_TEST(arguments__vm_calls) {
@@ -188,13 +206,14 @@ START_TEST(arguments__a_name_never_becomes_an_option) {
     ck_assert_int_eq(vk_arguments_vm_remove(&words, "", &err), CC_INVALID);
     ck_assert_int_eq(vk_arguments_snapshot_remove(&words, "-f", &err), CC_INVALID);
     ck_assert_int_eq(vk_arguments_image_pull(&words, "--root-dir=/", false, &err), CC_INVALID);
-    ck_assert_int_eq(vk_arguments_run(&words, &(struct vk_run_options){.name = "a", .image = "--fc"}, &err), CC_INVALID);
-    ck_assert_int_eq(vk_arguments_clone(&words, &(struct vk_clone_options){.name = "a", .snapshot = "-x", .nics = -1},
-                                        "", &err),
+    ck_assert_int_eq(vk_arguments_run(&words, &(struct vk_run_options){.name = "a", .image = "--fc"}, &err),
                      CC_INVALID);
-    ck_assert_int_eq(vk_arguments_clone(&words, &(struct vk_clone_options){.name = "a", .from_dir = "d", .nics = -1}, "",
-                                        &err),
-                     CC_INVALID);
+    ck_assert_int_eq(
+        vk_arguments_clone(&words, &(struct vk_clone_options){.name = "a", .snapshot = "-x", .nics = -1}, "", &err),
+        CC_INVALID);
+    ck_assert_int_eq(
+        vk_arguments_clone(&words, &(struct vk_clone_options){.name = "a", .from_dir = "d", .nics = -1}, "", &err),
+        CC_INVALID);
 }
 END_TEST
 

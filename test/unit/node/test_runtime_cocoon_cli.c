@@ -1,6 +1,6 @@
-/* Goal: the CLI adapter calls exactly what contract/06 says, and takes nothing for granted that cocoon did not positively say.
- * Method: a shell script written by each test plays cocoon; it logs its arguments. Rows of the contract that need waiting are in
- * test_runtime_save_procedure. */
+/* Goal: the CLI adapter calls exactly what contract/06 says, and takes nothing for granted that cocoon did not
+ * positively say. Method: a shell script written by each test plays cocoon; it logs its arguments. Rows of the contract
+ * that need waiting are in test_runtime_save_procedure. */
 #include <check.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -111,7 +111,9 @@ static void inspects(void *arg) {
     CC_VECTOR("06-36");
 }
 
-START_TEST(cli__inspect_tells_absent_from_unknown) { cc_test_run(inspects, NULL); }
+START_TEST(cli__inspect_tells_absent_from_unknown) {
+    cc_test_run(inspects, NULL);
+}
 END_TEST
 
 /* The error is in the last line; what comes before is noise of any length. */
@@ -121,7 +123,8 @@ static void inspects_noise(void *arg) {
     (void)arg;
     ck_assert_int_eq(inspect("for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do "
                              "echo \"level=info msg=working on something that takes a long line\" >&2; done; "
-                             "echo 'Error: write: no space left on device' >&2; exit 3", &err),
+                             "echo 'Error: write: no space left on device' >&2; exit 3",
+                             &err),
                      CC_IO);
     ck_assert_int_eq(err.status, 3);
     ck_assert_ptr_nonnull(strstr(err.msg, "no space left on device)"));
@@ -133,10 +136,13 @@ static void inspects_noise(void *arg) {
     ck_assert_ptr_nonnull(strstr(err.msg, "vm inspect"));
 }
 
-START_TEST(cli__messages_survive_noise) { cc_test_run(inspects_noise, NULL); }
+START_TEST(cli__messages_survive_noise) {
+    cc_test_run(inspects_noise, NULL);
+}
 END_TEST
 
-/* --- bring-up ------------------------------------------------------------------------------------------------------ */
+/* --- bring-up ------------------------------------------------------------------------------------------------------
+ */
 
 static void brings_up(void *arg) {
     const struct vk_clone_options clone = {.name = "a", .snapshot = "s", .nics = -1, .cpu = {.weight = 1}};
@@ -175,10 +181,13 @@ static void brings_up(void *arg) {
     vk_vm_unref(vm);
 }
 
-START_TEST(cli__bring_up) { cc_test_run(brings_up, NULL); }
+START_TEST(cli__bring_up) {
+    cc_test_run(brings_up, NULL);
+}
 END_TEST
 
-/* --- verbs without output ------------------------------------------------------------------------------------------- */
+/* --- verbs without output -------------------------------------------------------------------------------------------
+ */
 
 static void changes(void *arg) {
     enum vk_reclaim_outcome outcome;
@@ -211,10 +220,13 @@ static void changes(void *arg) {
     ck_assert_str_eq(calls(), "vm reconcile-stale-create x -o json\n");
 }
 
-START_TEST(cli__changes_of_a_vm) { cc_test_run(changes, NULL); }
+START_TEST(cli__changes_of_a_vm) {
+    cc_test_run(changes, NULL);
+}
 END_TEST
 
-/* --- guest commands -------------------------------------------------------------------------------------------------- */
+/* --- guest commands --------------------------------------------------------------------------------------------------
+ */
 
 static void executes(void *arg) {
     const char *words[] = {"sh", "-c", "x"};
@@ -253,7 +265,9 @@ static void executes(void *arg) {
     CC_VECTOR("06-48");
 }
 
-START_TEST(cli__exec) { cc_test_run(executes, NULL); }
+START_TEST(cli__exec) {
+    cc_test_run(executes, NULL);
+}
 END_TEST
 
 /* A hung guest command is abandoned at the deadline, and its cocoon with it. */
@@ -270,7 +284,9 @@ static void executes_for_ever(void *arg) {
     ck_assert_int_eq(err.code, CC_TIMEOUT);
 }
 
-START_TEST(cli__exec_hangs) { cc_test_run(executes_for_ever, NULL); }
+START_TEST(cli__exec_hangs) {
+    cc_test_run(executes_for_ever, NULL);
+}
 END_TEST
 
 static void streams(void *arg) {
@@ -301,10 +317,13 @@ static void streams(void *arg) {
     ck_assert_str_eq(calls(), "vm logs --tail 200 A1\n");
 }
 
-START_TEST(cli__exec_with_streams_and_logs) { cc_test_run(streams, NULL); }
+START_TEST(cli__exec_with_streams_and_logs) {
+    cc_test_run(streams, NULL);
+}
 END_TEST
 
-/* --- snapshots and images -------------------------------------------------------------------------------------------- */
+/* --- snapshots and images --------------------------------------------------------------------------------------------
+ */
 
 static void snapshots(void *arg) {
     struct vk_snapshot_record *record = NULL;
@@ -350,10 +369,13 @@ static void snapshots(void *arg) {
     ck_assert_str_eq(calls(), "snapshot save --name n A1\nvm inspect A1\nsnapshot rm ABC\nsnapshot save --name n A1\n");
 }
 
-START_TEST(cli__snapshots_and_images) { cc_test_run(snapshots, NULL); }
+START_TEST(cli__snapshots_and_images) {
+    cc_test_run(snapshots, NULL);
+}
 END_TEST
 
-/* --- transfers -------------------------------------------------------------------------------------------------------- */
+/* --- transfers
+ * -------------------------------------------------------------------------------------------------------- */
 
 static void exports(void *arg) {
     struct vk_transfer *transfer = NULL;
@@ -394,7 +416,9 @@ static void exports(void *arg) {
     ck_assert_int_eq(runtime.ops->snapshot_export(runtime.ctx, "n", &transfer, &reader, &err), CC_IO);
 }
 
-START_TEST(cli__export) { cc_test_run(exports, NULL); }
+START_TEST(cli__export) {
+    cc_test_run(exports, NULL);
+}
 END_TEST
 
 static const char *data(void) {
@@ -443,11 +467,13 @@ static void imports(void *arg) {
     ck_assert_str_eq(calls(), "image import r:t\n");
 }
 
-START_TEST(cli__import) { cc_test_run(imports, NULL); }
+START_TEST(cli__import) {
+    cc_test_run(imports, NULL);
+}
 END_TEST
 
-/* contract/05 chapter 9, hazard: an importer that saw the end of a cut stream would take it for a whole one. It writes its mark
- * only after the end of its input. */
+/* contract/05 chapter 9, hazard: an importer that saw the end of a cut stream would take it for a whole one. It writes
+ * its mark only after the end of its input. */
 static void abandons_import(void *arg) {
     struct vk_transfer *transfer = NULL;
     struct cc_writer writer;
@@ -462,10 +488,13 @@ static void abandons_import(void *arg) {
     }
 }
 
-START_TEST(cli__abandoned_import_registers_nothing) { cc_test_run(abandons_import, NULL); }
+START_TEST(cli__abandoned_import_registers_nothing) {
+    cc_test_run(abandons_import, NULL);
+}
 END_TEST
 
-/* --- events ------------------------------------------------------------------------------------------------------------ */
+/* --- events
+ * ------------------------------------------------------------------------------------------------------------ */
 
 struct seen {
     char text[1024];
@@ -494,9 +523,10 @@ static void watches(void *arg) {
     struct cc_err err;
 
     (void)arg;
-    write_script("echo '{\"event\":'; echo; echo '{\"event\":\"ADDED\",\"vm\":{\"id\":\"A1\",\"state\":\"running\"}}'; "
-                 "echo '{\"event\":\"MODIFIED\",\"vm\":{}}'; echo noise >&2; "
-                 "echo '{\"event\":\"DELETED\",\"vm\":{\"config\":{\"name\":\"n\"},\"state\":\"stopped (stale)\"}}'; exit 3");
+    write_script(
+        "echo '{\"event\":'; echo; echo '{\"event\":\"ADDED\",\"vm\":{\"id\":\"A1\",\"state\":\"running\"}}'; "
+        "echo '{\"event\":\"MODIFIED\",\"vm\":{}}'; echo noise >&2; "
+        "echo '{\"event\":\"DELETED\",\"vm\":{\"config\":{\"name\":\"n\"},\"state\":\"stopped (stale)\"}}'; exit 3");
     ck_assert_int_eq(runtime.ops->watch(runtime.ctx, see, see_start, &seen, &err), 0);
     ck_assert_str_eq(seen.text, "ADDED A1 running\nDELETED n stopped (stale)\n");
     ck_assert_int_eq(seen.started, 1);
@@ -508,7 +538,9 @@ static void watches(void *arg) {
     ck_assert_int_eq(seen.started, 1);
 }
 
-START_TEST(cli__watch) { cc_test_run(watches, NULL); }
+START_TEST(cli__watch) {
+    cc_test_run(watches, NULL);
+}
 END_TEST
 
 /* A line of exactly 1 MiB passes; a longer one ends the stream although the child lives on. */
@@ -517,8 +549,9 @@ static void watches_long_lines(void *arg) {
     struct cc_err err;
 
     (void)arg;
-    write_script("printf '{\"event\":\"ADDED\",\"vm\":{\"id\":\"A1\",\"x\":\"'; head -c 1048535 /dev/zero | tr '\\0' x; "
-                 "printf '\"}}\\n'");
+    write_script(
+        "printf '{\"event\":\"ADDED\",\"vm\":{\"id\":\"A1\",\"x\":\"'; head -c 1048535 /dev/zero | tr '\\0' x; "
+        "printf '\"}}\\n'");
     ck_assert_int_eq(runtime.ops->watch(runtime.ctx, see, NULL, &seen, &err), 0);
     ck_assert_str_eq(seen.text, "ADDED A1 \n");
 
@@ -530,7 +563,9 @@ static void watches_long_lines(void *arg) {
     ck_assert_str_eq(seen.text, "ADDED A1 \n");
 }
 
-START_TEST(cli__watch_ends_at_a_line_over_1_mib) { cc_test_run(watches_long_lines, NULL); }
+START_TEST(cli__watch_ends_at_a_line_over_1_mib) {
+    cc_test_run(watches_long_lines, NULL);
+}
 END_TEST
 
 static void watches_until_cancelled(void *arg) {
@@ -543,11 +578,13 @@ static void watches_until_cancelled(void *arg) {
     ck_assert_int_eq(runtime.ops->watch(runtime.ctx, see, NULL, &seen, &err), CC_TIMEOUT);
 }
 
-START_TEST(cli__watch_is_cancelled) { cc_test_run(watches_until_cancelled, NULL); }
+START_TEST(cli__watch_is_cancelled) {
+    cc_test_run(watches_until_cancelled, NULL);
+}
 END_TEST
 
-/* Decision 77. Method: this process leaves its host name behind in a UTS namespace of its own; its children find that of the
- * parent process, which plays pid 1. The cgroup is a plain directory. */
+/* Decision 77. Method: this process leaves its host name behind in a UTS namespace of its own; its children find that
+ * of the parent process, which plays pid 1. The cgroup is a plain directory. */
 static void leaves_the_container(void *arg) {
     char slice[160], leaf[192], procs[224], host_name[65] = "", expected[96];
     const char *words[] = {"x"};
@@ -587,7 +624,9 @@ static void leaves_the_container(void *arg) {
     vk_cocoon_cli_free(moved);
 }
 
-START_TEST(cli__children_leave_the_container) { cc_test_run(leaves_the_container, NULL); }
+START_TEST(cli__children_leave_the_container) {
+    cc_test_run(leaves_the_container, NULL);
+}
 END_TEST
 
 static void has_no_host(void *arg) {
@@ -608,7 +647,9 @@ static void has_no_host(void *arg) {
     vk_cocoon_cli_free(moved);
 }
 
-START_TEST(cli__host_namespaces_that_cannot_be_opened) { cc_test_run(has_no_host, NULL); }
+START_TEST(cli__host_namespaces_that_cannot_be_opened) {
+    cc_test_run(has_no_host, NULL);
+}
 END_TEST
 
 int main(void) {

@@ -14,8 +14,9 @@ static void set_up(void) {
     runtime = fake_host_runtime(host);
 }
 
-static void tear_down(void) { fake_host_free(host); }
-
+static void tear_down(void) {
+    fake_host_free(host);
+}
 
 static void runs_and_clones(void *arg) {
     const struct vk_vm *vm = NULL;
@@ -35,11 +36,12 @@ static void runs_and_clones(void *arg) {
     ck_assert_int_eq(runtime.ops->remove(runtime.ctx, vm->id, &err), CC_NOT_FOUND);
     vk_vm_unref(vm);
 
-    ck_assert_int_eq(runtime.ops->clone(runtime.ctx,
-                                        &(struct vk_clone_options){.name = "a", .snapshot = "a", .pull = true, .nics = -1,
-                                                                   .cpu = {39, 100000, 100000}},
-                                        &vm, &err),
-                     0);
+    ck_assert_int_eq(
+        runtime.ops->clone(runtime.ctx,
+                           &(struct vk_clone_options){
+                               .name = "a", .snapshot = "a", .pull = true, .nics = -1, .cpu = {39, 100000, 100000}},
+                           &vm, &err),
+        0);
     ck_assert_uint_eq(fake_host_vm_memory(host, "a"), 41);
     ck_assert_int_eq(runtime.ops->resize_nics(runtime.ctx, vm->id, 0, &err), 0);
     ck_assert_uint_eq(fake_host_vm_nics(host, "a"), 0);
@@ -57,7 +59,9 @@ static void runs_and_clones(void *arg) {
     ck_assert_uint_eq(fake_host_calls(host, "vm rm a"), 1);
 }
 
-START_TEST(fake__memory_follows_the_snapshot) { cc_test_run_virtual(runs_and_clones, NULL); }
+START_TEST(fake__memory_follows_the_snapshot) {
+    cc_test_run_virtual(runs_and_clones, NULL);
+}
 END_TEST
 
 /* Moves a snapshot to another host through a real archive; stop_after > 0 cuts the stream there. */
@@ -94,8 +98,8 @@ static void moves(void *arg) {
 
     (void)arg;
     fake_host_set_memory_padding(host, 20000);
-    fake_host_add_snapshot(host, &(struct fake_snapshot_spec){.name = "s", .image = "i:1", .image_digest = "sha256:1",
-                                                              .nics = 1, .memory = 77});
+    fake_host_add_snapshot(host, &(struct fake_snapshot_spec){
+                                     .name = "s", .image = "i:1", .image_digest = "sha256:1", .nics = 1, .memory = 77});
     ck_assert_msg(move(to, 0, &err) == 0, "%s", err.msg);
     ck_assert_uint_eq(fake_host_snapshot_memory(to, "t"), 77);
     ck_assert_str_ne(fake_host_snapshot_id(to, "t"), fake_host_snapshot_id(host, "s"));
@@ -106,13 +110,16 @@ static void moves(void *arg) {
     ck_assert_int_eq(move(to, 1024, &err), 0);
     ck_assert_uint_eq(fake_host_snapshot_memory(to, "t"), 0);
 
-    fake_host_fail_nth(host, "snapshot export", 1, (struct fake_fault){.kind = FAKE_FAIL_AFTER, .message = "exit status 4"});
+    fake_host_fail_nth(host, "snapshot export", 1,
+                       (struct fake_fault){.kind = FAKE_FAIL_AFTER, .message = "exit status 4"});
     ck_assert_int_eq(move(to, 0, &err), CC_IO);
     ck_assert_str_eq(err.msg, "exit status 4");
     fake_host_free(to);
 }
 
-START_TEST(fake__archives_carry_the_memory) { cc_test_run_virtual(moves, NULL); }
+START_TEST(fake__archives_carry_the_memory) {
+    cc_test_run_virtual(moves, NULL);
+}
 END_TEST
 
 static void fails(void *arg) {
@@ -135,7 +142,9 @@ static void fails(void *arg) {
     ck_assert(!fake_host_has_vm(host, "b"));
 }
 
-START_TEST(fake__faults) { cc_test_run_virtual(fails, NULL); }
+START_TEST(fake__faults) {
+    cc_test_run_virtual(fails, NULL);
+}
 END_TEST
 
 static void count_event(void *ctx, const struct vk_event *event) {
@@ -166,7 +175,9 @@ static void watches(void *arg) {
     ck_assert_uint_eq(fake_host_watchers(host), 0);
 }
 
-START_TEST(fake__events) { cc_test_run_virtual(watches, NULL); }
+START_TEST(fake__events) {
+    cc_test_run_virtual(watches, NULL);
+}
 END_TEST
 
 static void probes(void *arg) {
@@ -196,7 +207,9 @@ static void probes(void *arg) {
     cc_arena_done(&arena);
 }
 
-START_TEST(fake__leases_and_probes) { cc_test_run_virtual(probes, NULL); }
+START_TEST(fake__leases_and_probes) {
+    cc_test_run_virtual(probes, NULL);
+}
 END_TEST
 
 int main(void) {

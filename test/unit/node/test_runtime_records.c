@@ -1,4 +1,5 @@
-/* Goal: cocoon's output is read strictly and within bounds, and means only what it positively says. contract/06 2.6 and 3. */
+/* Goal: cocoon's output is read strictly and within bounds, and means only what it positively says. contract/06 2.6
+ * and 3. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +33,9 @@ START_TEST(records__empty_list_in_every_form) {
 END_TEST
 
 START_TEST(records__list_skips_elements_without_id) {
-    static const char text[] = "[{\"id\":\"A1\",\"config\":{\"name\":\"a\"}},{\"config\":{\"name\":\"b\"}},{\"id\":\"\"},"
-                               "{\"id\":\"C1\",\"state\":\"stopped (stale)\"}]";
+    static const char text[] =
+        "[{\"id\":\"A1\",\"config\":{\"name\":\"a\"}},{\"config\":{\"name\":\"b\"}},{\"id\":\"\"},"
+        "{\"id\":\"C1\",\"state\":\"stopped (stale)\"}]";
     struct vk_vm_list list;
 
     ck_assert_int_eq(vk_vm_list_parse(text, strlen(text), &list, NULL), 0);
@@ -48,9 +50,9 @@ END_TEST
 
 /* A list that was not read whole proves nothing. */
 START_TEST(records__broken_list_is_an_error) {
-    static const char *const outputs[] = {"[{\"id\":\"A1\"},7]", "{\"id\":\"A1\"}", "[{\"id\":\"A1\"}", "garbage",
-                                          "[{\"id\":\"A1\"}] trailing", "[{\"id\":\"../../x\"}]",
-                                          "[{\"id\":\"-force\"}]"};
+    static const char *const outputs[] = {
+        "[{\"id\":\"A1\"},7]",        "{\"id\":\"A1\"}",        "[{\"id\":\"A1\"}",     "garbage",
+        "[{\"id\":\"A1\"}] trailing", "[{\"id\":\"../../x\"}]", "[{\"id\":\"-force\"}]"};
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(outputs); i++) {
         struct vk_vm_list list;
@@ -77,12 +79,13 @@ END_TEST
 START_TEST(records__vm_with_nics) {
     const struct vk_vm *vm;
 
-    ck_assert_int_eq(parse_vm("{\"id\":\"" ID "\",\"hypervisor\":\"firecracker\",\"config\":{\"name\":\"n\",\"image\":\"i:1\"},"
-                              "\"network_configs\":[{\"tap\":\"tapABCDEFGH-0\",\"mac\":\"02:00:00:00:00:01\"},null,"
-                              "{\"mac\":\"02:00:00:00:00:02\",\"network\":{\"ip\":\"10.0.0.2\",\"gateway\":\"10.0.0.1\","
-                              "\"prefix\":24}},{\"mac\":\"02:00:00:00:00:03\",\"network\":{}}]}",
-                              &vm),
-                     0);
+    ck_assert_int_eq(
+        parse_vm("{\"id\":\"" ID "\",\"hypervisor\":\"firecracker\",\"config\":{\"name\":\"n\",\"image\":\"i:1\"},"
+                 "\"network_configs\":[{\"tap\":\"tapABCDEFGH-0\",\"mac\":\"02:00:00:00:00:01\"},null,"
+                 "{\"mac\":\"02:00:00:00:00:02\",\"network\":{\"ip\":\"10.0.0.2\",\"gateway\":\"10.0.0.1\","
+                 "\"prefix\":24}},{\"mac\":\"02:00:00:00:00:03\",\"network\":{}}]}",
+                 &vm),
+        0);
     ck_assert_str_eq(vm->mac, "02:00:00:00:00:01");
     ck_assert_str_eq(vm->ip, "");
     ck_assert(!vm->nics[0].is_static);
@@ -132,8 +135,9 @@ START_TEST(records__record_without_id_is_refused) {
 END_TEST
 
 START_TEST(records__snapshot) {
-    static const char text[] = "{\"id\":\"" ID "\",\"name\":\"vk-ns-demo-0\",\"image\":\"r:1\",\"image_digest\":\"sha256:1\","
-                               "\"image_type\":\"oci\",\"hypervisor\":\"cloud-hypervisor\",\"image_blob_ids\":{\"a\":{}}}";
+    static const char text[] =
+        "{\"id\":\"" ID "\",\"name\":\"vk-ns-demo-0\",\"image\":\"r:1\",\"image_digest\":\"sha256:1\","
+        "\"image_type\":\"oci\",\"hypervisor\":\"cloud-hypervisor\",\"image_blob_ids\":{\"a\":{}}}";
     struct vk_snapshot_record *record cc_cleanup(vk_snapshot_record_free_p) = NULL;
 
     ck_assert_int_eq(vk_snapshot_parse(text, strlen(text), &record, NULL), 0);
@@ -146,8 +150,9 @@ START_TEST(records__snapshot) {
 END_TEST
 
 START_TEST(records__snapshot_list) {
-    static const char text[] = "[{\"id\":\"A1\",\"name\":\"a\",\"created_at\":\"2026-08-30T12:00:00.5+02:00\"},{\"id\":\"B1\"},"
-                               "{\"id\":\"C1\",\"name\":\"c\"}]";
+    static const char text[] =
+        "[{\"id\":\"A1\",\"name\":\"a\",\"created_at\":\"2026-08-30T12:00:00.5+02:00\"},{\"id\":\"B1\"},"
+        "{\"id\":\"C1\",\"name\":\"c\"}]";
     struct vk_snapshot_list list;
 
     ck_assert_int_eq(vk_snapshot_list_parse(text, strlen(text), &list, NULL), 0);

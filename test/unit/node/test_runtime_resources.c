@@ -1,4 +1,5 @@
-/* Goal: pod resources become the CLI values of contract/06 2.8. Method: small pods, tables of the contract's vectors. */
+/* Goal: pod resources become the CLI values of contract/06 2.8. Method: small pods, tables of the contract's vectors.
+ */
 #include <check.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -12,7 +13,9 @@
 
 static struct cc_arena arena;
 
-static void tear_down(void) { cc_arena_done(&arena); }
+static void tear_down(void) {
+    cc_arena_done(&arena);
+}
 
 /* A pod with one container; NULL = absent. */
 static struct cc_pod *pod_of(const char *cpu_request, const char *cpu_limit, const char *memory_request,
@@ -64,8 +67,8 @@ START_TEST(resources__cpu_weight) {
     static const struct {
         const char *request;
         int64_t weight;
-    } rows[] = {{"0", 1}, {"2m", 1}, {"100m", 4}, {"250m", 10}, {"500m", 20}, {"1000m", 39},
-                {"1500m", 59}, {"2", 79}, {"4000m", 157}, {"8", 313}, {"256", 10000}, {"300", 10000}};
+    } rows[] = {{"0", 1},      {"2m", 1}, {"100m", 4},    {"250m", 10}, {"500m", 20},   {"1000m", 39},
+                {"1500m", 59}, {"2", 79}, {"4000m", 157}, {"8", 313},   {"256", 10000}, {"300", 10000}};
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(rows); i++) {
         struct vk_cpu_policy policy = policy_of(rows[i].request, NULL);

@@ -1,5 +1,5 @@
-/* Goal: a taken snapshot name is freed as contract/06 2.4 says, and never when that could lose a VM's only state. Method: the
- * procedure on virtual time, its three calls scripted. */
+/* Goal: a taken snapshot name is freed as contract/06 2.4 says, and never when that could lose a VM's only state.
+ * Method: the procedure on virtual time, its three calls scripted. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Goal: bring-up gets the image that contract/06 2.5, contract/05 10 and contract/07 5.5 say, once, however many ask. Method: the
- * simulated host and a registry in memory on virtual time. */
+/* Goal: bring-up gets the image that contract/06 2.5, contract/05 10 and contract/07 5.5 say, once, however many ask.
+ * Method: the simulated host and a registry in memory on virtual time. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,9 +59,10 @@ static const char *ensure(const char *image, bool force, struct cc_err *err) {
 }
 
 static void put_manifest(const char *repository, const char *tag, const char *artifact_type, const char *layers) {
-    char *text = cc_arena_printf(&arena, "{\"schemaVersion\":2,\"artifactType\":\"%s\",\"config\":{\"mediaType\":"
-                                         "\"application/vnd.oci.empty.v1+json\",\"digest\":\"sha256:x\",\"size\":2},"
-                                         "\"layers\":[%s]}",
+    char *text = cc_arena_printf(&arena,
+                                 "{\"schemaVersion\":2,\"artifactType\":\"%s\",\"config\":{\"mediaType\":"
+                                 "\"application/vnd.oci.empty.v1+json\",\"digest\":\"sha256:x\",\"size\":2},"
+                                 "\"layers\":[%s]}",
                                  artifact_type, layers);
 
     cc_memory_registry_put_tag(memory, repository, tag, text);
@@ -73,8 +74,9 @@ static void put_manifest(const char *repository, const char *tag, const char *ar
 static const char *layer(const char *repository, const char *type, const char *title, const char *bytes) {
     const char *digest = cc_memory_registry_put_blob(memory, repository, bytes, strlen(bytes));
 
-    return cc_arena_printf(&arena, "{\"mediaType\":\"%s\",\"digest\":\"%s\",\"size\":%zu,\"annotations\":{"
-                                   "\"org.opencontainers.image.title\":\"%s\"}}",
+    return cc_arena_printf(&arena,
+                           "{\"mediaType\":\"%s\",\"digest\":\"%s\",\"size\":%zu,\"annotations\":{"
+                           "\"org.opencontainers.image.title\":\"%s\"}}",
                            type, digest, strlen(bytes), title);
 }
 
@@ -112,7 +114,9 @@ static void leaves_pulls_to_cocoon(void *arg) {
     vk_snapshots_free(snapshots);
 }
 
-START_TEST(images__cocoon_pulls_what_the_registry_does_not_have) { cc_test_run_virtual(leaves_pulls_to_cocoon, NULL); }
+START_TEST(images__cocoon_pulls_what_the_registry_does_not_have) {
+    cc_test_run_virtual(leaves_pulls_to_cocoon, NULL);
+}
 END_TEST
 
 static void works_without_registry(void *arg) {
@@ -126,7 +130,9 @@ static void works_without_registry(void *arg) {
     vk_snapshots_free(snapshots);
 }
 
-START_TEST(images__without_a_registry) { cc_test_run_virtual(works_without_registry, NULL); }
+START_TEST(images__without_a_registry) {
+    cc_test_run_virtual(works_without_registry, NULL);
+}
 END_TEST
 
 static void refuses_snapshots(void *arg) {
@@ -142,7 +148,9 @@ static void refuses_snapshots(void *arg) {
     vk_snapshots_free(snapshots);
 }
 
-START_TEST(images__snapshot_artifacts_are_refused) { cc_test_run_virtual(refuses_snapshots, NULL); }
+START_TEST(images__snapshot_artifacts_are_refused) {
+    cc_test_run_virtual(refuses_snapshots, NULL);
+}
 END_TEST
 
 #define DISK "application/vnd.cocoonstack.disk.qcow2.part"
@@ -184,7 +192,9 @@ static void imports_cloud_images(void *arg) {
     vk_snapshots_free(snapshots);
 }
 
-START_TEST(images__cloud_images_are_imported) { cc_test_run_virtual(imports_cloud_images, NULL); }
+START_TEST(images__cloud_images_are_imported) {
+    cc_test_run_virtual(imports_cloud_images, NULL);
+}
 END_TEST
 
 static void ask_once(void *arg) {
@@ -208,7 +218,9 @@ static void shares(void *arg) {
     vk_snapshots_free(snapshots);
 }
 
-START_TEST(images__one_flight_for_image_and_force) { cc_test_run_virtual(shares, NULL); }
+START_TEST(images__one_flight_for_image_and_force) {
+    cc_test_run_virtual(shares, NULL);
+}
 END_TEST
 
 static int ensure_base(const char *image, const char *digest) {
@@ -240,7 +252,9 @@ static void ensures_bases(void *arg) {
     vk_snapshots_free(snapshots);
 }
 
-START_TEST(images__base_of_a_snapshot) { cc_test_run_virtual(ensures_bases, NULL); }
+START_TEST(images__base_of_a_snapshot) {
+    cc_test_run_virtual(ensures_bases, NULL);
+}
 END_TEST
 
 int main(void) {

@@ -17,6 +17,7 @@
 #include "base/strmap.h"
 
 #define CC_REGISTRY_CALL_MS 45000
+#define CC_REGISTRY_STALL_MS 300000 /* a blob transfer in which nothing moves for so long is given up (TIMEOUT) */
 #define CC_MANIFEST_BYTES_MAX ((size_t)100 * 1024 * 1024)
 
 struct cc_manifest_bytes {

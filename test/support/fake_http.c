@@ -132,7 +132,9 @@ static char *read_head(struct connection *connection) {
         }
         char *room = cc_buf_reserve(&head, 16 * 1024);
         ssize_t count = room ? receive(connection, room, 16 * 1024) : -1;
-        if (count <= 0) {
+        /* Like a real server of clear text, it refuses a TLS handshake at once. */
+        bool is_tls = count > 0 && head.data[0] == 0x16;
+        if (count <= 0 || is_tls) {
             cc_buf_done(&head);
             return NULL;
         }

@@ -12,10 +12,12 @@
 #include "aio/sync.h"
 #include "api/cocoonhibernation.h"
 #include "api/cocoonset.h"
+#include "api/node.h"
 #include "api/pod.h"
 #include "base/text.h"
 #include "cocoonset/controller.h"
 #include "http/server.h"
+#include "http/url.h"
 #include "kube/client.h"
 #include "kube/config.h"
 #include "kube/event_recorder.h"
@@ -79,14 +81,21 @@ static const char *user_agent(struct app *app) {
 }
 
 static int set_up_kube(struct app *app, struct cc_err *err) {
-    struct cc_kube_config_sources sources = {.flag = app->options->kubeconfig};
+    struct cc_kube_config_sources sources = {
+        .flag = app->options->kubeconfig,
+        .service_account_directory = app->options->service_account_directory,
+    };
     int rc = cc_kube_config_load(&sources, &app->config, err);
     if (rc == 0)
         rc = cc_kube_http_transport_new(app->loop, app->config, user_agent(app), &app->transport, err);
     if (rc != 0)
         return cc_err_wrap(err, "Kubernetes configuration");
     app->kube.transport = cc_kube_http_transport_port(app->transport);
-    app->kube.host = app->config->server;
+    struct cc_url server;
+    rc = cc_url_parse(app->config->server, &app->arena, &server, err);
+    if (rc != 0)
+        return cc_err_wrap(err, "Kubernetes configuration");
+    app->kube.host = cc_url_host_port(server.host, server.port, &app->arena);
     if (!app->options->leader_elect)
         return 0;
     rc = cc_kube_in_cluster_namespace(&sources, &app->arena, &app->lease_namespace, err);
@@ -238,6 +247,12 @@ CC_NO_YIELD static void on_won(void *ctx) {
     struct app *app = (struct app *)ctx;
     cc_log_info("became leader", CC_KV("lease", LEASE_NAME), CC_KV("identity", app->identity));
     cc_metric_set(app->leading, 1, (const char *[]){LEASE_NAME});
+    struct cc_event_object lease = {.resource = &cc_lease_resource,
+                                    .namespace = app->lease_namespace,
+                                    .name = LEASE_NAME,
+                                    .uid = "",
+                                    .resource_version = ""};
+    cc_event_record(app->events, &lease, CC_EVENT_NORMAL, "LeaderElection", "%s became leader", app->identity);
     cc_event_set(&app->elected);
 }
 
@@ -389,6 +404,7 @@ CC_YIELDS static void run(void *arg) {
     }
     cc_ignore(cc_event_wait(&app->stop, NULL), "this fiber is never cancelled");
     tear_down(app);
+    cc_log_info("stopped");
 }
 
 int op_app_run(struct cc_loop *loop, const struct op_options *options) {

@@ -21,6 +21,7 @@ struct op_options {
     const char *kubeconfig;     /* --kubeconfig, NULL when not given */
     const char *registry;       /* OCI_REGISTRY as set, "" when unset */
     const char *log_level, *log_format; /* "" = default */
+    const char *service_account_directory; /* NULL = that of a pod; tests have their own */
 };
 
 enum op_options_outcome {

@@ -204,7 +204,6 @@ int op_cocoonset_reconcile(struct op_cocoonset *controller, const char *key, str
     *ret = (struct cc_reconcile_result){0};
     if (!set)
         return 0;
-    cc_fiber_context_set("cocoonset", key);
     struct op_pass pass;
     op_pass_init(&pass, controller, cc_cocoonset_of(set));
     int rc = run_pass(&pass, ret, err);

@@ -8,6 +8,8 @@
 #include "obs/log.h"
 #include "oci/reference.h"
 
+#define OP_POD_GRACE_S 1 /* of the pods that we create (contract/02 16.1) */
+
 static void add_name(struct cc_strlist *names, struct cc_arena *arena, const char *name) {
     if (!cc_text_is_empty(name))
         cc_strlist_add_unique(names, arena, name);
@@ -29,8 +31,16 @@ void op_deletion_names(const struct cc_cocoonset *set, const struct cc_reclaim_r
     *ret = names;
 }
 
+/* Every pod that goes causes a pass: asking all the others again each time would cost the square of their number. */
+static bool is_on_its_way(const struct cc_object_meta *meta) {
+    return cc_object_is_deleting(meta) && meta->deletion_grace_s >= 0 && meta->deletion_grace_s <= OP_POD_GRACE_S;
+}
+
 CC_YIELDS static int delete_pods(struct op_pass *pass, struct cc_reconcile_result *ret, struct cc_err *err) {
     for (size_t i = 0; i < pass->pods.count; i++) {
+        /* A longer grace period, as a user may have asked for, is cut to the pod's own by our DELETE. */
+        if (is_on_its_way(&pass->pods.items[i].pod->base.meta))
+            continue;
         int rc = op_pass_delete_pod(pass, pass->pods.items[i].pod, err);
         if (rc != 0)
             return rc;

@@ -112,11 +112,11 @@ static void set_identity(struct app *app) {
         snprintf(host, sizeof host, "%s", PROGRAM);
     uint64_t high = cc_random();
     uint64_t low = cc_random();
-    high = (high & ~UINT64_C(0xf000)) | UINT64_C(0x4000);                          /* version 4 */
-    low = (low & ~(UINT64_C(3) << 62)) | (UINT64_C(2) << 62);                      /* variant 1 */
-    app->identity = cc_arena_printf(&app->arena, "%s_%08" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%012" PRIx64,
-                                    host, high >> 32, (high >> 16) & 0xffff, high & 0xffff, low >> 48,
-                                    low & UINT64_C(0xffffffffffff));
+    high = (high & ~UINT64_C(0xf000)) | UINT64_C(0x4000);     /* version 4 */
+    low = (low & ~(UINT64_C(3) << 62)) | (UINT64_C(2) << 62); /* variant 1 */
+    app->identity =
+        cc_arena_printf(&app->arena, "%s_%08" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%012" PRIx64, host,
+                        high >> 32, (high >> 16) & 0xffff, high & 0xffff, low >> 48, low & UINT64_C(0xffffffffffff));
 }
 
 /* Decision 39: a standby is ready too, as soon as it could take over. */
@@ -167,9 +167,9 @@ static void set_up_metrics(struct app *app) {
     static const char *const leader_labels[] = {"name", NULL};
     app->metrics = cc_metrics_new();
     cc_metrics_add_process(app->metrics);
-    app->kube.requests_total = cc_metrics_counter(app->metrics, "rest_client_requests_total",
-                                                  "Requests to the API server, by status code, method and host.",
-                                                  request_labels);
+    app->kube.requests_total =
+        cc_metrics_counter(app->metrics, "rest_client_requests_total",
+                           "Requests to the API server, by status code, method and host.", request_labels);
     app->leading = cc_metrics_gauge(app->metrics, "leader_election_master_status",
                                     "1 on the replica that holds the lease, else 0.", leader_labels);
     if (app->options->leader_elect)
@@ -184,7 +184,8 @@ CC_NO_YIELD static const char *index_by_pod(const struct cc_object *object, stru
 /* Decision 80: of all pods of the cluster only those that a controller may ask for. */
 static bool keep_pod(void *ctx, const struct cc_object *object) {
     struct app *app = (struct app *)ctx;
-    if (cc_strmap_has(&object->meta.labels, CC_KEY_SET_NAME) || cc_strmap_has(&object->meta.annotations, CC_KEY_VM_NAME))
+    if (cc_strmap_has(&object->meta.labels, CC_KEY_SET_NAME) ||
+        cc_strmap_has(&object->meta.annotations, CC_KEY_VM_NAME))
         return true;
     struct cc_arena arena;
     struct cc_object_list named;
@@ -198,10 +199,8 @@ static bool keep_pod(void *ctx, const struct cc_object *object) {
 
 static struct cc_cache *new_cache(struct app *app, const struct cc_kube_resource *resource,
                                   bool (*keep)(void *ctx, const struct cc_object *object)) {
-    struct cc_cache_options options = {.kube = &app->kube,
-                                       .selection = {.resource = resource, .namespace = ""},
-                                       .keep = keep,
-                                       .keep_ctx = app};
+    struct cc_cache_options options = {
+        .kube = &app->kube, .selection = {.resource = resource, .namespace = ""}, .keep = keep, .keep_ctx = app};
     return cc_cache_new(app->loop, &options);
 }
 
@@ -333,7 +332,8 @@ CC_YIELDS static void work(void *arg) {
 CC_YIELDS static void await_signals(void *arg) {
     struct app *app = (struct app *)arg;
     int number;
-    /* Goes on waiting after the first one, so that further ones are ignored while the process stops (contract/04 B12). */
+    /* Goes on waiting after the first one, so that further ones are ignored while the process stops (contract/04 B12).
+     */
     while (cc_signal_wait_terminate(&number, NULL) == 0) {
         if (app->stop.set)
             continue;
@@ -358,8 +358,7 @@ static void end_fiber(struct cc_fiber **fiber) {
 /* Also takes down a set-up that failed half way. */
 CC_YIELDS static void tear_down(struct app *app) {
     app->shutdown_limit.fire = on_shutdown_limit;
-    cc_timer_start(app->loop, &app->shutdown_limit,
-                   cc_mono_add_ms(cc_loop_now_mono(app->loop), OP_SHUTDOWN_LIMIT_MS));
+    cc_timer_start(app->loop, &app->shutdown_limit, cc_mono_add_ms(cc_loop_now_mono(app->loop), OP_SHUTDOWN_LIMIT_MS));
     end_fiber(&app->work);
     cc_cache_free(app->pods);
     cc_cache_free(app->sets);

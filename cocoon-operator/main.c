@@ -1,3 +1,5 @@
 #include "app.h"
 
-int main(int argc, char **argv) { return op_main(argc, argv); }
+int main(int argc, char **argv) {
+    return op_main(argc, argv);
+}

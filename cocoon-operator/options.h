@@ -1,5 +1,5 @@
-/* Flags and environment of the operator: contract/04 B1, decisions 20, 23, 24, 59, 62. A flag beats its variable beats the
- * default. Pure but for the text that it gives back. */
+/* Flags and environment of the operator: contract/04 B1, decisions 20, 23, 24, 59, 62. A flag beats its variable beats
+ * the default. Pure but for the text that it gives back. */
 #ifndef OP_OPTIONS_H
 #define OP_OPTIONS_H
 
@@ -16,11 +16,11 @@ struct op_options {
     const char *metrics_address; /* "" = off */
     const char *health_address;  /* "" = off */
     bool leader_elect;
-    int64_t cocoonset_concurrency;   /* as given, also below 1: op_options_check refuses that */
+    int64_t cocoonset_concurrency; /* as given, also below 1: op_options_check refuses that */
     int64_t hibernation_concurrency;
-    const char *kubeconfig;     /* --kubeconfig, NULL when not given */
-    const char *registry;       /* OCI_REGISTRY as set, "" when unset */
-    const char *log_level, *log_format; /* "" = default */
+    const char *kubeconfig;                /* --kubeconfig, NULL when not given */
+    const char *registry;                  /* OCI_REGISTRY as set, "" when unset */
+    const char *log_level, *log_format;    /* "" = default */
     const char *service_account_directory; /* NULL = that of a pod; tests have their own */
 };
 
@@ -32,7 +32,8 @@ enum op_options_outcome {
 };
 typedef const char *(*op_getenv_fn)(void *ctx, const char *name);
 
-/* Texts live in the arena or are borrowed from argv. get_env NULL = getenv(3). err says what is wrong for USAGE and FATAL. */
+/* Texts live in the arena or are borrowed from argv. get_env NULL = getenv(3). err says what is wrong for USAGE and
+ * FATAL. */
 CC_MUST_USE enum op_options_outcome op_options_parse(int argc, char *const *argv, op_getenv_fn get_env, void *ctx,
                                                      struct cc_arena *arena, struct op_options *ret,
                                                      struct cc_err *err);

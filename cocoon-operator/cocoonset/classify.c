@@ -19,8 +19,8 @@ static int compare_names(const void *left, const void *right) {
     return strcmp(name_of((const struct op_owned_pod *)left), name_of((const struct op_owned_pod *)right));
 }
 
-/* Role and slot labels decide; both are written at create and never patched. A slot below 1 would give the status list a
- * second slot 0, so it counts as bad. */
+/* Role and slot labels decide; both are written at create and never patched. A slot below 1 would give the status list
+ * a second slot 0, so it counts as bad. */
 static void assign_kind(struct op_owned_pod *owned) {
     const struct cc_strmap *labels = &owned->pod->base.meta.labels;
     const char *role = cc_strmap_text(labels, CC_KEY_ROLE);

@@ -33,9 +33,9 @@ struct op_pods {
 /* True when the set controls the pod (by UID, never by label alone). */
 bool op_pod_is_owned(const struct cc_cocoonset *set, const struct cc_pod *pod);
 
-/* Sorts the owned pods of `listed` (pods, in any order) into ret. with_terminating: also pods that are being deleted, which
- * normal passes do not see. Takes a reference on each; op_pods_done releases them. A pod with an unknown role or a bad
- * slot is an item of kind OTHER: still stamped, suspended and deleted with its set. */
+/* Sorts the owned pods of `listed` (pods, in any order) into ret. with_terminating: also pods that are being deleted,
+ * which normal passes do not see. Takes a reference on each; op_pods_done releases them. A pod with an unknown role or
+ * a bad slot is an item of kind OTHER: still stamped, suspended and deleted with its set. */
 void op_classify(const struct cc_cocoonset *set, const struct cc_object *const *listed, size_t count,
                  bool with_terminating, struct cc_arena *arena, struct op_pods *ret);
 void op_pods_done(struct op_pods *pods);

@@ -34,8 +34,9 @@ CC_NO_YIELD static void on_set(void *ctx, const struct cc_object *before, const 
     struct op_cocoonset *controller = (struct op_cocoonset *)ctx;
     if (before && after && !op_set_update_is_relevant(cc_cocoonset_of(before), cc_cocoonset_of(after)))
         return;
-    const struct cc_object_meta *meta = after ? &after->meta : &before->meta;
-    enqueue(controller, meta->namespace, meta->name, initial);
+    const struct cc_object *object = after ? after : before;
+    if (object)
+        enqueue(controller, object->meta.namespace, object->meta.name, initial);
 }
 
 CC_NO_YIELD static void on_pod(void *ctx, const struct cc_object *before, const struct cc_object *after, bool initial) {
@@ -110,9 +111,8 @@ CC_YIELDS static int ensure_finalizer(struct op_pass *pass, bool *ret_ends, stru
     *ret_ends = patch != NULL;
     if (!patch)
         return 0;
-    struct cc_kube_ref ref = {.resource = &cc_cocoonset_resource,
-                              .namespace = op_pass_namespace(pass),
-                              .name = op_pass_set_name(pass)};
+    struct cc_kube_ref ref = {
+        .resource = &cc_cocoonset_resource, .namespace = op_pass_namespace(pass), .name = op_pass_set_name(pass)};
     json_t *answer cc_cleanup(cc_json_decref_p) = NULL;
     int rc = cc_kube_patch(pass->controller->options.kube, &ref, CC_PATCH_MERGE, patch, &answer, err);
     if (rc == 0)
@@ -124,7 +124,8 @@ CC_YIELDS static int ensure_finalizer(struct op_pass *pass, bool *ret_ends, stru
     return 0;
 }
 
-/* Step 5, before any patch that the spec drives: the generation that a node echoes then names the spec that caused it. */
+/* Step 5, before any patch that the spec drives: the generation that a node echoes then names the spec that caused it.
+ */
 CC_YIELDS static int stamp_generation(struct op_pass *pass, struct cc_err *err) {
     const char *text = cc_arena_printf(&pass->arena, "%lld", (long long)pass->generation);
     for (size_t i = 0; i < pass->pods.count; i++) {
@@ -183,8 +184,8 @@ CC_YIELDS static int run_pass(struct op_pass *pass, struct cc_reconcile_result *
     rc = stamp_generation(pass, err);
     if (rc != 0)
         return rc;
-    /* The CRD admits an object without a spec (contract/01 1.5). There is nothing to build from, and nothing to compare what
-     * runs with: it runs on. */
+    /* The CRD admits an object without a spec (contract/01 1.5). There is nothing to build from, and nothing to compare
+     * what runs with: it runs on. */
     if (!pass->set->has_spec) {
         cc_log_warn("the CocoonSet has no spec: nothing is created or changed");
         return op_pass_write_status(pass, OP_PHASE_PENDING, err);

@@ -18,7 +18,7 @@ struct op_cocoonset_options {
     const struct cc_registry *registry;          /* NULL = registry-less (decision 52) */
     struct cc_event_recorder *events;
     struct cc_metrics *metrics;
-    size_t workers;                              /* >= 1 */
+    size_t workers; /* >= 1 */
 };
 struct op_cocoonset;
 /* Adds watch handlers with the predicates of 03 E. */

@@ -14,7 +14,8 @@ bool op_is_cr_restorable(struct op_pass *pass, const char *pod_name) {
     const struct cc_object_list *listed = op_pass_hibernations(pass);
     for (size_t i = 0; i < listed->count; i++) {
         const struct cc_cocoonhibernation *hibernation = cc_cocoonhibernation_of(listed->items[i]);
-        /* Gated on the phase, not on the wish: Hibernated is reached only once the push is confirmed (contract/04 A13). */
+        /* Gated on the phase, not on the wish: Hibernated is reached only once the push is confirmed (contract/04 A13).
+         */
         bool has_snapshot =
             cc_text_equal(hibernation->phase, "Hibernated") || cc_text_equal(hibernation->phase, "Waking");
         if (has_snapshot && cc_text_equal(hibernation->pod_name, pod_name))
@@ -44,8 +45,7 @@ static json_t *annotations_of(json_t *pod) {
 }
 
 CC_YIELDS static int find_live_pod(struct op_pass *pass, const char *pod_name, bool *ret_exists, struct cc_err *err) {
-    struct cc_kube_ref ref = {
-        .resource = &cc_pod_resource, .namespace = op_pass_namespace(pass), .name = pod_name};
+    struct cc_kube_ref ref = {.resource = &cc_pod_resource, .namespace = op_pass_namespace(pass), .name = pod_name};
     struct cc_err failure = {0};
     int rc = cc_kube_get(pass->controller->options.kube, &ref, NULL, &failure);
     if (rc != 0 && rc != CC_NOT_FOUND) {
@@ -69,7 +69,8 @@ int op_drop_stale_snapshot(struct op_pass *pass, const char *pod_name, const cha
     return 0;
 }
 
-/* The image rule and the restore marking in one: the manifest that the rule reads also answers whether the tag exists. */
+/* The image rule and the restore marking in one: the manifest that the rule reads also answers whether the tag exists.
+ */
 CC_YIELDS static int settle_snapshot(struct op_pass *pass, const struct blueprint *blueprint, bool *ret_restore,
                                      bool *ret_exists, struct cc_err *err) {
     json_t *annotations = annotations_of(blueprint->pod);
@@ -135,8 +136,8 @@ CC_YIELDS static int create(struct op_pass *pass, const struct blueprint *bluepr
     return 0;
 }
 
-/* Without a registry a suspended main has its only snapshot on the node that last ran it (decision 52): that node wins over
- * spec.nodeName, since a migration is refused there anyway. */
+/* Without a registry a suspended main has its only snapshot on the node that last ran it (decision 52): that node wins
+ * over spec.nodeName, since a migration is refused there anyway. */
 static struct cc_cocoonset pinned_to_last_node(const struct op_pass *pass) {
     struct cc_cocoonset pinned = *pass->set;
     const char *node = op_pass_set_annotation(pass, CC_KEY_HIBERNATED_ON_NODE);

@@ -11,9 +11,9 @@ enum op_create_outcome {
     OP_CREATE_EXISTS, /* a pod of that name is there: usually the old one, still terminating */
 };
 
-/* Slot 0 is the main; sub-agents fork from and are bound beside pass->pods.main, which must be there. force_restore: the main
- * of a suspended set (contract/03 6.1) wants its snapshot whatever the record says. Safe to run concurrently for different
- * slots of one pass, once op_pass_hibernations was called. */
+/* Slot 0 is the main; sub-agents fork from and are bound beside pass->pods.main, which must be there. force_restore:
+ * the main of a suspended set (contract/03 6.1) wants its snapshot whatever the record says. Safe to run concurrently
+ * for different slots of one pass, once op_pass_hibernations was called. */
 CC_YIELDS CC_MUST_USE int op_create_agent(struct op_pass *pass, int32_t slot, bool force_restore,
                                           enum op_create_outcome *ret, struct cc_err *err);
 CC_YIELDS CC_MUST_USE int op_create_toolbox(struct op_pass *pass, const struct cc_toolbox_spec *toolbox,
@@ -25,8 +25,8 @@ bool op_wants_restore(struct op_pass *pass, const char *pod_name, const char *vm
 /* Pure: does this image conflict with the one recorded on the tag? */
 bool op_image_conflicts(const char *recorded_image, const char *pod_image);
 
-/* Drops a VM's snapshot so that its next pod boots fresh. The pod is looked for at the API server first, past the cache: its
- * VM may be asleep on that very tag. *ret_exists true = there is one and nothing was dropped. */
+/* Drops a VM's snapshot so that its next pod boots fresh. The pod is looked for at the API server first, past the
+ * cache: its VM may be asleep on that very tag. *ret_exists true = there is one and nothing was dropped. */
 CC_YIELDS CC_MUST_USE int op_drop_stale_snapshot(struct op_pass *pass, const char *pod_name, const char *vm_name,
                                                  bool *ret_exists, struct cc_err *err);
 

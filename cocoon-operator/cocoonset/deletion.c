@@ -52,9 +52,8 @@ CC_YIELDS static int delete_pods(struct op_pass *pass, struct cc_reconcile_resul
 /* The set as the server has it now. *ret_gone: it is no longer there, or another one has its name, or it is not being
  * deleted: then nothing of this deletion may touch the registry. */
 CC_YIELDS static int read_live_set(struct op_pass *pass, bool *ret_gone, struct cc_err *err) {
-    struct cc_kube_ref ref = {.resource = &cc_cocoonset_resource,
-                              .namespace = op_pass_namespace(pass),
-                              .name = op_pass_set_name(pass)};
+    struct cc_kube_ref ref = {
+        .resource = &cc_cocoonset_resource, .namespace = op_pass_namespace(pass), .name = op_pass_set_name(pass)};
     const char *uid = pass->set->base.meta.uid;
     json_t *json cc_cleanup(cc_json_decref_p) = NULL;
     struct cc_err failure = {0};
@@ -68,8 +67,8 @@ CC_YIELDS static int read_live_set(struct op_pass *pass, bool *ret_gone, struct 
         return rc;
     }
     rc = op_pass_replace_set(pass, json, err);
-    *ret_gone = rc == 0 && (!cc_text_equal(pass->set->base.meta.uid, uid) ||
-                            !cc_object_is_deleting(&pass->set->base.meta));
+    *ret_gone =
+        rc == 0 && (!cc_text_equal(pass->set->base.meta.uid, uid) || !cc_object_is_deleting(&pass->set->base.meta));
     return rc;
 }
 
@@ -93,7 +92,8 @@ static void restart_count(void *ctx) {
     ((struct live_pods *)ctx)->owned = 0;
 }
 
-/* The cache may lack a pod that was created a moment ago; its node may still be pushing to the very tag (decision 41). */
+/* The cache may lack a pod that was created a moment ago; its node may still be pushing to the very tag (decision 41).
+ */
 CC_YIELDS static int any_live_pod(struct op_pass *pass, bool *ret, struct cc_err *err) {
     struct live_pods live = {.pass = pass};
     struct cc_kube_selection selection = {
@@ -135,9 +135,8 @@ CC_YIELDS static int remove_finalizer(struct op_pass *pass, struct cc_err *err) 
     json_t *patch cc_cleanup(cc_json_decref_p) = cc_patch_remove_finalizer(&pass->set->base.meta, CC_FINALIZER_SET);
     if (!patch)
         return 0;
-    struct cc_kube_ref ref = {.resource = &cc_cocoonset_resource,
-                              .namespace = op_pass_namespace(pass),
-                              .name = op_pass_set_name(pass)};
+    struct cc_kube_ref ref = {
+        .resource = &cc_cocoonset_resource, .namespace = op_pass_namespace(pass), .name = op_pass_set_name(pass)};
     struct cc_err failure = {0};
     int rc = cc_kube_patch(pass->controller->options.kube, &ref, CC_PATCH_MERGE, patch, NULL, &failure);
     if (rc != 0 && rc != CC_NOT_FOUND) {

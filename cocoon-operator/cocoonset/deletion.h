@@ -4,7 +4,8 @@
 
 #include "cocoonset/pass.h"
 
-/* The VM names whose tags the deletion owes: the union of stash, status, record and pods, sorted. Pure; in the arena. */
+/* The VM names whose tags the deletion owes: the union of stash, status, record and pods, sorted. Pure; in the arena.
+ */
 void op_deletion_names(const struct cc_cocoonset *set, const struct cc_reclaim_record *record,
                        const struct op_pods *pods, struct cc_arena *arena, struct cc_strlist *ret);
 

@@ -27,8 +27,8 @@ const char *op_failure_reason(const struct cc_pod *pod) {
     return cc_pod_is_failed(pod) ? OP_EVENT_MAIN_AGENT_FAILED : NULL;
 }
 
-/* A migration is due: the hibernate annotation is then its quiesce, and clearing it would let the node lift the failure and
- * the migration start over on every pass. Without a registry migrations are refused (decision 52). */
+/* A migration is due: the hibernate annotation is then its quiesce, and clearing it would let the node lift the failure
+ * and the migration start over on every pass. Without a registry migrations are refused (decision 52). */
 static bool is_off_target(const struct op_pass *pass, const struct cc_pod *pod) {
     return op_pass_registry(pass) && !cc_text_is_empty(pass->set->node_name) && !cc_text_is_empty(pod->node_name) &&
            !cc_text_equal(pass->set->node_name, pod->node_name);

@@ -193,8 +193,8 @@ int op_pass_forget(struct op_pass *pass, const struct cc_strlist *vm_names, stru
     return rc;
 }
 
-/* An API server whose CRD is older than this program drops members that it does not know. Say so once and do not send the
- * same status again and again (F28). */
+/* An API server whose CRD is older than this program drops members that it does not know. Say so once and do not send
+ * the same status again and again (F28). */
 static void note_dropped_members(struct op_pass *pass, const struct cc_cocoonset_status *sent) {
     struct op_cocoonset *controller = pass->controller;
     unsigned answered = op_status_members(&pass->set->status);

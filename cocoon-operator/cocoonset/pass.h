@@ -1,5 +1,5 @@
-/* One reconcile pass: what its steps share, and the writes they make. Nothing outlives the pass but what is stored in the
- * API server and the registry. contract/03 parts A.5, A.6 and B.
+/* One reconcile pass: what its steps share, and the writes they make. Nothing outlives the pass but what is stored in
+ * the API server and the registry. contract/03 parts A.5, A.6 and B.
  *
  * The server's answer to each write replaces the in-memory object; replaced versions stay alive until the pass ends, so
  * texts borrowed from them never dangle. All functions that write skip the call when nothing would change. */
@@ -28,7 +28,7 @@ struct op_cocoonset {
     struct op_cocoonset_options options;
     struct op_cocoonset_metrics metrics;
     struct cc_work_queue *queue;
-    size_t pods_by_set;            /* index of the pod cache: "namespace/set" of the name label */
+    size_t pods_by_set; /* index of the pod cache: "namespace/set" of the name label */
     size_t hibernations_by_namespace;
     unsigned dropped_status_members; /* enum op_status_member: the CRD of the server lacks them (F28) */
 };
@@ -69,7 +69,8 @@ CC_MUST_USE int op_pass_replace_set(struct op_pass *pass, const json_t *json, st
 /* One annotation of the set; value NULL removes the key. */
 CC_YIELDS CC_MUST_USE int op_pass_annotate_set(struct op_pass *pass, const char *key, const char *value,
                                                struct cc_err *err);
-/* One annotation of a pod, under its uid (decision 53). A pod that is gone or replaced fails the pass (contract/03 A.5). */
+/* One annotation of a pod, under its uid (decision 53). A pod that is gone or replaced fails the pass (contract/03
+ * A.5). */
 CC_YIELDS CC_MUST_USE int op_pass_annotate_pod(struct op_pass *pass, struct op_owned_pod *owned, const char *key,
                                                const char *value, struct cc_err *err);
 /* Sets or clears the hibernate request. */

@@ -133,8 +133,9 @@ CC_YIELDS static int park(struct op_pass *pass, struct op_owned_pod *owned, stru
     if (rc != 0)
         return rc;
     op_pass_count(pass, pass->controller->metrics.dead_letters);
-    op_pass_event(pass, CC_EVENT_WARNING, OP_EVENT_DEAD_LETTER, "pod %s exhausted %d rebuilds (%s); left in dead-letter",
-                  owned->pod->base.meta.name, CC_REBUILD_BUDGET, reason_text(pass, owned->pod));
+    op_pass_event(pass, CC_EVENT_WARNING, OP_EVENT_DEAD_LETTER,
+                  "pod %s exhausted %d rebuilds (%s); left in dead-letter", owned->pod->base.meta.name,
+                  CC_REBUILD_BUDGET, reason_text(pass, owned->pod));
     return 0;
 }
 

@@ -100,8 +100,8 @@ static void merge_conditions(const struct cc_cocoonset *set, struct cc_cocoonset
     cc_condition_merge(&status->conditions, &status->condition_count, arena, &condition, now);
 }
 
-void op_status_compute(const struct cc_cocoonset *set, const struct op_pods *pods, const char *phase, struct cc_wall now,
-                       struct cc_arena *arena, struct cc_cocoonset_status *ret) {
+void op_status_compute(const struct cc_cocoonset *set, const struct op_pods *pods, const char *phase,
+                       struct cc_wall now, struct cc_arena *arena, struct cc_cocoonset_status *ret) {
     struct cc_cocoonset_status status = {
         .observed_generation = set->base.meta.generation,
         .desired_agents = 1 + set->agent.replicas,

@@ -19,10 +19,11 @@
 /* The phase of a set that no flow dictates one for. */
 const char *op_derived_phase(const struct cc_cocoonset_status *counts, bool has_main);
 
-/* phase: what the step that ends the pass says, NULL = derived. Conditions start from the present ones of the set, so that
- * those of other types stay. Texts are borrowed from the set and the pods, lists and messages live in the arena. */
-void op_status_compute(const struct cc_cocoonset *set, const struct op_pods *pods, const char *phase, struct cc_wall now,
-                       struct cc_arena *arena, struct cc_cocoonset_status *ret);
+/* phase: what the step that ends the pass says, NULL = derived. Conditions start from the present ones of the set, so
+ * that those of other types stay. Texts are borrowed from the set and the pods, lists and messages live in the arena.
+ */
+void op_status_compute(const struct cc_cocoonset *set, const struct op_pods *pods, const char *phase,
+                       struct cc_wall now, struct cc_arena *arena, struct cc_cocoonset_status *ret);
 
 /* Members that a CRD older than this program lacks, so that the server drops them from what we write (F28). */
 enum op_status_member {

@@ -46,9 +46,9 @@ static int32_t *missing_slots(struct op_pass *pass, size_t *ret_count) {
     return slots;
 }
 
-/* A recorded slot that is owed no restore gets a fresh VM, and the node refuses a fork-from pod while the tag exists: the tag
- * goes first. All forgets are written at once, before the fan-out (decision 11). A slot whose old pod is still there keeps
- * its tag and is left out of this pass's creates. */
+/* A recorded slot that is owed no restore gets a fresh VM, and the node refuses a fork-from pod while the tag exists:
+ * the tag goes first. All forgets are written at once, before the fan-out (decision 11). A slot whose old pod is still
+ * there keeps its tag and is left out of this pass's creates. */
 CC_YIELDS static int drop_stale_tags(struct op_pass *pass, int32_t *slots, size_t *count, struct cc_err *err) {
     if (!op_pass_registry(pass))
         return 0;

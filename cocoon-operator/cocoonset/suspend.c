@@ -9,7 +9,8 @@
 #include "oci/reference.h"
 
 enum op_gate_step op_suspend_gate_step(const struct cc_pod *pod, int64_t generation) {
-    /* A Failed pod has no live VM left to snapshot. One that is only lifecycle-failed may still have one: it is waited for. */
+    /* A Failed pod has no live VM left to snapshot. One that is only lifecycle-failed may still have one: it is waited
+     * for. */
     if (!cc_pod_is_managed(pod) || cc_pod_is_failed(pod))
         return OP_GATE_SKIP;
     struct cc_lifecycle lifecycle;
@@ -112,7 +113,8 @@ CC_YIELDS static int wait_for_gate(struct op_pass *pass, const struct cc_err *pr
 int op_step_suspend(struct op_pass *pass, struct cc_reconcile_result *ret, struct cc_err *err) {
     if (!pass->pods.main)
         return op_create_missing_main(pass, true, ret, err);
-    /* The record is durable before any hibernate annotation: an operator that restarts in between still knows every VM. */
+    /* The record is durable before any hibernate annotation: an operator that restarts in between still knows every VM.
+     */
     record_suspended(pass);
     int rc = op_pass_write_record(pass, err);
     if (rc == 0)

@@ -1,5 +1,5 @@
-/* Step 6: suspend. contract/03 6.1; a set that asks for hibernatePolicy release is suspended as retain does, and keeps its
- * seats. */
+/* Step 6: suspend. contract/03 6.1; a set that asks for hibernatePolicy release is suspended as retain does, and keeps
+ * its seats. */
 #ifndef OP_COCOONSET_SUSPEND_H
 #define OP_COCOONSET_SUSPEND_H
 
@@ -16,7 +16,7 @@ enum op_gate_step {
 enum op_gate_step op_suspend_gate_step(const struct cc_pod *pod, int64_t generation);
 
 enum op_suspend_clock {
-    OP_CLOCK_RESTART,   /* write suspending-since */
+    OP_CLOCK_RESTART, /* write suspending-since */
     OP_CLOCK_RUNNING,
     OP_CLOCK_TIMED_OUT,
 };

@@ -36,8 +36,7 @@ CC_YIELDS static int get_pod(struct op_pass *pass, const char *pod_name, const s
         *ret = cc_pod_of(cached);
         return 0;
     }
-    struct cc_kube_ref ref = {
-        .resource = &cc_pod_resource, .namespace = op_pass_namespace(pass), .name = pod_name};
+    struct cc_kube_ref ref = {.resource = &cc_pod_resource, .namespace = op_pass_namespace(pass), .name = pod_name};
     json_t *json cc_cleanup(cc_json_decref_p) = NULL;
     struct cc_object *object = NULL;
     int rc = cc_kube_get(pass->controller->options.kube, &ref, &json, err);

@@ -40,7 +40,8 @@ static void record_unsuspend(struct op_pass *pass, struct op_owned_pod *const *a
         if (cc_pod_is_managed(asleep[i]->pod) && !cc_text_is_empty(vm_name))
             cc_strlist_add_unique(&record->vms, &pass->arena, vm_name);
     }
-    /* A VM of this suspend whose pod went away meanwhile (or is still going) gets its state back when its pod returns. */
+    /* A VM of this suspend whose pod went away meanwhile (or is still going) gets its state back when its pod returns.
+     */
     for (size_t i = 0; i < record->suspended.count; i++)
         if (!op_pods_find_vm(&pass->pods, record->suspended.items[i]))
             cc_strlist_add_unique(&record->restore, &pass->arena, record->suspended.items[i]);
@@ -53,8 +54,8 @@ int op_unsuspend(struct op_pass *pass, struct cc_err *err) {
     struct op_owned_pod **asleep = pods_to_wake(pass, &count);
     if (count == 0 && pass->record.suspended.count == 0)
         return 0;
-    /* Each write is durable before the next: what is owed a restore, then the wake, then the end of the bookkeeping. A crash
-     * in between leaves `suspended`, and the next pass repeats all of it. */
+    /* Each write is durable before the next: what is owed a restore, then the wake, then the end of the bookkeeping. A
+     * crash in between leaves `suspended`, and the next pass repeats all of it. */
     record_unsuspend(pass, asleep, count);
     int rc = op_pass_write_record(pass, err);
     for (size_t i = 0; rc == 0 && i < count; i++)

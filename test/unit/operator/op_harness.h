@@ -1,5 +1,5 @@
-/* A CocoonSet controller between an API server and a registry in memory, on virtual time. Set `demo` in namespace `ns`, as in
- * the fixture of contract/03 part I. Included by the reconcile tests only, each of which is a program of its own.
+/* A CocoonSet controller between an API server and a registry in memory, on virtual time. Set `demo` in namespace `ns`,
+ * as in the fixture of contract/03 part I. Included by the reconcile tests only, each of which is a program of its own.
  *
  *     static void does_it(void *arg) {
  *         struct op_test t;
@@ -182,13 +182,13 @@ CC_UNUSED static const struct cc_cocoonset *op_stored_set(const struct op_test *
 
 /* What is true of a pod, or'ed. */
 enum {
-    P_READY = 1,            /* condition Ready=True */
-    P_LIVE = 2,             /* VM id and a running container */
-    P_HIBERNATE = 4,        /* asked to hibernate */
-    P_STATE_READY = 8,      /* lifecycle ready at the set's generation */
+    P_READY = 1,       /* condition Ready=True */
+    P_LIVE = 2,        /* VM id and a running container */
+    P_HIBERNATE = 4,   /* asked to hibernate */
+    P_STATE_READY = 8, /* lifecycle ready at the set's generation */
     P_STATE_HIBERNATED = 16,
     P_STATE_FAILED = 32,
-    P_FAILED = 64,          /* phase Failed */
+    P_FAILED = 64, /* phase Failed */
     P_RUNS = P_READY | P_LIVE | P_STATE_READY,
     P_SLEEPS = P_HIBERNATE | P_STATE_HIBERNATED,
 };
@@ -332,19 +332,19 @@ CC_UNUSED static double op_set_metric(const struct op_test *t, struct cc_metric 
     return cc_metric_value(metric, (const char *[]){"ns", "demo"});
 }
 
-#define OP_SUITE_MAIN(suite_name, ...)                                                 \
-    int main(void) {                                                                   \
-        Suite *suite = suite_create(suite_name);                                       \
-        TCase *tests = tcase_create("all");                                            \
-        const TTest *const list[] = {__VA_ARGS__};                                     \
-        for (size_t i = 0; i < sizeof list / sizeof *list; i++)                        \
-            tcase_add_test(tests, list[i]);                                            \
-        suite_add_tcase(suite, tests);                                                 \
-        SRunner *runner = srunner_create(suite);                                       \
-        srunner_run_all(runner, CK_ENV);                                               \
-        int failed = srunner_ntests_failed(runner);                                    \
-        srunner_free(runner);                                                          \
-        return failed == 0 ? 0 : 1;                                                    \
+#define OP_SUITE_MAIN(suite_name, ...)                                                                                 \
+    int main(void) {                                                                                                   \
+        Suite *suite = suite_create(suite_name);                                                                       \
+        TCase *tests = tcase_create("all");                                                                            \
+        const TTest *const list[] = {__VA_ARGS__};                                                                     \
+        for (size_t i = 0; i < sizeof list / sizeof *list; i++)                                                        \
+            tcase_add_test(tests, list[i]);                                                                            \
+        suite_add_tcase(suite, tests);                                                                                 \
+        SRunner *runner = srunner_create(suite);                                                                       \
+        srunner_run_all(runner, CK_ENV);                                                                               \
+        int failed = srunner_ntests_failed(runner);                                                                    \
+        srunner_free(runner);                                                                                          \
+        return failed == 0 ? 0 : 1;                                                                                    \
     }
 
 #endif

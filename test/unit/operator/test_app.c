@@ -26,9 +26,16 @@
 static char folder[64];
 
 static void set_up(void) {
-    static const char *const variables[] = {"OCI_REGISTRY", "COCOONSET_CONCURRENCY", "OPERATOR_LOG_LEVEL", "LOG_FORMAT",
-                                            "METRICS_ADDR", "PROBE_ADDR", "LEADER_ELECT", "KUBECONFIG",
-                                            "KUBERNETES_SERVICE_HOST", "HIBERNATION_CONCURRENCY"};
+    static const char *const variables[] = {"OCI_REGISTRY",
+                                            "COCOONSET_CONCURRENCY",
+                                            "OPERATOR_LOG_LEVEL",
+                                            "LOG_FORMAT",
+                                            "METRICS_ADDR",
+                                            "PROBE_ADDR",
+                                            "LEADER_ELECT",
+                                            "KUBECONFIG",
+                                            "KUBERNETES_SERVICE_HOST",
+                                            "HIBERNATION_CONCURRENCY"};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(variables); i++)
         unsetenv(variables[i]);
     snprintf(folder, sizeof folder, "/tmp/op-app-XXXXXX");
@@ -171,11 +178,13 @@ START_TEST(app__a_taken_port_is_1) {
     char *metrics = cc_xasprintf("--metrics-bind-address=127.0.0.1:%d", ntohs(address.sin_port));
     setenv("OCI_REGISTRY", "none", 1);
     setenv("KUBECONFIG", config, 1);
-    ck_assert_int_eq(run((const char *[]){"--metrics-bind-address=0", health, "--leader-elect=false", NULL}, out, err,
-                         TEXT_BYTES), 1);
+    ck_assert_int_eq(
+        run((const char *[]){"--metrics-bind-address=0", health, "--leader-elect=false", NULL}, out, err, TEXT_BYTES),
+        1);
     ck_assert_ptr_nonnull(strstr(out, "health endpoint"));
-    ck_assert_int_eq(run((const char *[]){"--health-probe-bind-address=0", metrics, "--leader-elect=false", NULL}, out, err,
-                         TEXT_BYTES), 1);
+    ck_assert_int_eq(run((const char *[]){"--health-probe-bind-address=0", metrics, "--leader-elect=false", NULL}, out,
+                         err, TEXT_BYTES),
+                     1);
     ck_assert_ptr_nonnull(strstr(out, "metrics endpoint"));
     close(taken);
     free(health);
@@ -184,7 +193,8 @@ START_TEST(app__a_taken_port_is_1) {
 }
 END_TEST
 
-/* --- a running process, next to an API server that has empty lists and no leases ------------------------------------- */
+/* --- a running process, next to an API server that has empty lists and no leases -------------------------------------
+ */
 
 struct scene {
     struct cc_loop *loop;
@@ -219,8 +229,9 @@ CC_YIELDS static void answer(void *ctx, const struct cc_http_server_request *req
     const char *kind = cc_text_ends_with(request->path, "/pods")                 ? "PodList"
                        : cc_text_ends_with(request->path, "/cocoonhibernations") ? "CocoonHibernationList"
                                                                                  : "CocoonSetList";
-    cc_buf_printf(&response->body, "{\"kind\":\"%s\",\"apiVersion\":\"%s\",\"metadata\":{\"resourceVersion\":\"7\"},\"items\":[]}",
-                  kind, cc_text_equal(kind, "PodList") ? "v1" : "cocoonset.cocoonstack.io/v1");
+    cc_buf_printf(&response->body,
+                  "{\"kind\":\"%s\",\"apiVersion\":\"%s\",\"metadata\":{\"resourceVersion\":\"7\"},\"items\":[]}", kind,
+                  cc_text_equal(kind, "PodList") ? "v1" : "cocoonset.cocoonstack.io/v1");
 }
 
 CC_YIELDS static int get_status(struct scene *scene, const char *path, char *body, size_t capacity) {

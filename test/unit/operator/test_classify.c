@@ -21,14 +21,15 @@ struct listed {
 
 /* labels: single-quoted members; owner: a UID, "" = no owner. */
 static void add(struct listed *listed, const char *name, const char *labels, const char *owner, bool terminating) {
-    char *owners = *owner ? cc_xasprintf("[{'apiVersion':'cocoonset.cocoonstack.io/v1','kind':'CocoonSet','name':'demo',"
-                                         "'uid':'%s','controller':true}]",
-                                         owner)
-                          : cc_xstrdup("[]");
-    char *text = cc_xasprintf("{'metadata':{'name':'%s','namespace':'ns','uid':'uid-%s','labels':{%s},"
-                              "'ownerReferences':%s%s}}",
-                              name, name, labels, owners,
-                              terminating ? ",'deletionTimestamp':'2026-08-30T12:00:00Z'" : "");
+    char *owners = *owner
+                       ? cc_xasprintf("[{'apiVersion':'cocoonset.cocoonstack.io/v1','kind':'CocoonSet','name':'demo',"
+                                      "'uid':'%s','controller':true}]",
+                                      owner)
+                       : cc_xstrdup("[]");
+    char *text =
+        cc_xasprintf("{'metadata':{'name':'%s','namespace':'ns','uid':'uid-%s','labels':{%s},"
+                     "'ownerReferences':%s%s}}",
+                     name, name, labels, owners, terminating ? ",'deletionTimestamp':'2026-08-30T12:00:00Z'" : "");
 
     listed->items[listed->count++] = &api_pod(text)->base;
     free(text);

@@ -19,7 +19,9 @@ static void a_missing_set_is_done(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(controller__a_missing_set_is_done) { cc_test_run_virtual(a_missing_set_is_done, NULL); }
+START_TEST(controller__a_missing_set_is_done) {
+    cc_test_run_virtual(a_missing_set_is_done, NULL);
+}
 END_TEST
 
 static void the_finalizer_comes_first(void *arg) {
@@ -43,7 +45,9 @@ static void the_finalizer_comes_first(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(controller__the_finalizer_comes_first) { cc_test_run_virtual(the_finalizer_comes_first, NULL); }
+START_TEST(controller__the_finalizer_comes_first) {
+    cc_test_run_virtual(the_finalizer_comes_first, NULL);
+}
 END_TEST
 
 static void a_lost_finalizer_lock_fails_the_pass(void *arg) {
@@ -95,7 +99,9 @@ static void stamps_the_generation(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(controller__stamps_the_generation) { cc_test_run_virtual(stamps_the_generation, NULL); }
+START_TEST(controller__stamps_the_generation) {
+    cc_test_run_virtual(stamps_the_generation, NULL);
+}
 END_TEST
 
 /* A flag is cleared by removing its key (contract/02 7). */
@@ -112,7 +118,9 @@ static void flags_are_removed(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(controller__flags_are_removed) { cc_test_run_virtual(flags_are_removed, NULL); }
+START_TEST(controller__flags_are_removed) {
+    cc_test_run_virtual(flags_are_removed, NULL);
+}
 END_TEST
 
 /* From nothing to Running and on: which writes it takes, and none afterwards. */
@@ -143,7 +151,9 @@ static void a_settled_pass_calls_nobody(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(controller__a_settled_pass_calls_nobody) { cc_test_run_virtual(a_settled_pass_calls_nobody, NULL); }
+START_TEST(controller__a_settled_pass_calls_nobody) {
+    cc_test_run_virtual(a_settled_pass_calls_nobody, NULL);
+}
 END_TEST
 
 /* F01: equal conditions are equal whatever the clock says. */
@@ -155,7 +165,8 @@ static void the_clock_writes_no_status(void *arg) {
     op_put_set(&t, 1, SPEC, NULL);
     op_put_agent(&t, 0, P_RUNS);
     ck_assert_int_eq(op_pass(&t), 0);
-    char *before = cc_xstrdup(fake_kube_text(t.api, "cocoonsets", "ns", "demo", "status/conditions/0/lastTransitionTime"));
+    char *before =
+        cc_xstrdup(fake_kube_text(t.api, "cocoonsets", "ns", "demo", "status/conditions/0/lastTransitionTime"));
     fake_kube_forget_requests(t.api);
     for (int i = 0; i < 10; i++) {
         char value[16];
@@ -165,12 +176,15 @@ static void the_clock_writes_no_status(void *arg) {
         ck_assert_int_eq(op_pass(&t), 0);
     }
     ck_assert_uint_eq(fake_kube_requests(t.api, NULL, "/status"), 0);
-    ck_assert_str_eq(fake_kube_text(t.api, "cocoonsets", "ns", "demo", "status/conditions/0/lastTransitionTime"), before);
+    ck_assert_str_eq(fake_kube_text(t.api, "cocoonsets", "ns", "demo", "status/conditions/0/lastTransitionTime"),
+                     before);
     free(before);
     op_test_end(&t);
 }
 
-START_TEST(controller__the_clock_writes_no_status) { cc_test_run_virtual(the_clock_writes_no_status, NULL); }
+START_TEST(controller__the_clock_writes_no_status) {
+    cc_test_run_virtual(the_clock_writes_no_status, NULL);
+}
 END_TEST
 
 /* Restore intent is looked up once a pass, and only when a pod is to be built. The list comes from the cache. */
@@ -229,7 +243,9 @@ static void no_status_for_a_spec_unseen(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(controller__no_status_for_a_spec_unseen) { cc_test_run_virtual(no_status_for_a_spec_unseen, NULL); }
+START_TEST(controller__no_status_for_a_spec_unseen) {
+    cc_test_run_virtual(no_status_for_a_spec_unseen, NULL);
+}
 END_TEST
 
 /* The CRD admits a set without a spec: nothing is created, and what runs is left alone. */
@@ -252,7 +268,9 @@ static void a_set_without_a_spec(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(controller__a_set_without_a_spec) { cc_test_run_virtual(a_set_without_a_spec, NULL); }
+START_TEST(controller__a_set_without_a_spec) {
+    cc_test_run_virtual(a_set_without_a_spec, NULL);
+}
 END_TEST
 
 /* F28: a CRD without status.toolboxes drops that member from every answer. */
@@ -351,10 +369,13 @@ static void an_older_crd_is_not_fought(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(controller__an_older_crd_is_not_fought) { cc_test_run_virtual(an_older_crd_is_not_fought, NULL); }
+START_TEST(controller__an_older_crd_is_not_fought) {
+    cc_test_run_virtual(an_older_crd_is_not_fought, NULL);
+}
 END_TEST
 
-/* --- with workers ------------------------------------------------------------------------------------------------------ */
+/* --- with workers
+ * ------------------------------------------------------------------------------------------------------ */
 
 CC_YIELDS static void run_controller(void *arg) {
     struct op_test *t = arg;
@@ -363,8 +384,9 @@ CC_YIELDS static void run_controller(void *arg) {
 }
 
 static void put_named_set(struct op_test *t, const char *name, const char *spec) {
-    json_t *set = api_json("{'apiVersion':'cocoonset.cocoonstack.io/v1','kind':'CocoonSet','metadata':{'namespace':'ns',"
-                           "'finalizers':['" CC_FINALIZER_SET "']}}");
+    json_t *set =
+        api_json("{'apiVersion':'cocoonset.cocoonstack.io/v1','kind':'CocoonSet','metadata':{'namespace':'ns',"
+                 "'finalizers':['" CC_FINALIZER_SET "']}}");
     cc_json_set_text(json_object_get(set, "metadata"), "name", name);
     cc_json_set_new(set, "spec", api_json(spec));
     op_put(t, set);
@@ -398,7 +420,9 @@ static void sets_do_not_block_one_another(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(controller__sets_do_not_block_one_another) { cc_test_run_virtual(sets_do_not_block_one_another, NULL); }
+START_TEST(controller__sets_do_not_block_one_another) {
+    cc_test_run_virtual(sets_do_not_block_one_another, NULL);
+}
 END_TEST
 
 /* Watch events drive it: creation, the pods' readiness, the spec. */
@@ -430,7 +454,9 @@ static void events_drive_the_loop(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(controller__events_drive_the_loop) { cc_test_run_virtual(events_drive_the_loop, NULL); }
+START_TEST(controller__events_drive_the_loop) {
+    cc_test_run_virtual(events_drive_the_loop, NULL);
+}
 END_TEST
 
 /* F03: the namespace goes; nothing can be created in it, and a fresh event beats the back-off of the failed creates. */
@@ -445,13 +471,15 @@ static void a_terminating_namespace(void *arg) {
     op_put_tag(&t, VM_M, "hibernate", IMG);
     struct cc_fiber *worker cc_cleanup(cc_fiber_join_p) = cc_fiber_start(cc_loop_current(), "run", run_controller, &t);
     op_settle();
-    fake_kube_fail(t.api, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "POST", .count = -1, .status = 403,
-                                                    .reason = "Forbidden"});
+    fake_kube_fail(t.api,
+                   &(struct fake_kube_fault){
+                       .kind = FAKE_KUBE_STATUS, .method = "POST", .count = -1, .status = 403, .reason = "Forbidden"});
     op_drop_pod(&t, "demo-0");
     ck_assert_int_eq(cc_sleep_ms(25000, NULL), 0);
     ck_assert_uint_ge(fake_kube_requests(t.api, "POST", "/pods"), 12);
     fake_kube_forget_requests(t.api);
-    fake_kube_request(t.api, "DELETE", "/apis/cocoonset.cocoonstack.io/v1/namespaces/ns/cocoonsets/demo", NULL, NULL, NULL);
+    fake_kube_request(t.api, "DELETE", "/apis/cocoonset.cocoonstack.io/v1/namespaces/ns/cocoonsets/demo", NULL, NULL,
+                      NULL);
     ck_assert_int_eq(cc_sleep_ms(2000, NULL), 0);
     ck_assert(fake_kube_get(t.api, "cocoonsets", "ns", "demo") == NULL);
     ck_assert(!op_has_tag(&t, VM_M, "hibernate"));
@@ -461,10 +489,13 @@ static void a_terminating_namespace(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(controller__a_terminating_namespace) { cc_test_run_virtual(a_terminating_namespace, NULL); }
+START_TEST(controller__a_terminating_namespace) {
+    cc_test_run_virtual(a_terminating_namespace, NULL);
+}
 END_TEST
 
-/* F07: each call to a silent registry ends, as the real adapter's do; four sets that wait for it do not starve a fifth. */
+/* F07: each call to a silent registry ends, as the real adapter's do; four sets that wait for it do not starve a fifth.
+ */
 static int hang_for_all_but_e(void *ctx, enum cc_registry_op op, const char *repository, const char *reference,
                               struct cc_err *err) {
     (void)ctx;
@@ -526,7 +557,9 @@ static void a_silent_registry(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(controller__a_silent_registry) { cc_test_run_virtual(a_silent_registry, NULL); }
+START_TEST(controller__a_silent_registry) {
+    cc_test_run_virtual(a_silent_registry, NULL);
+}
 END_TEST
 
 OP_SUITE_MAIN("operator controller", controller__a_missing_set_is_done, controller__the_finalizer_comes_first,

@@ -1,6 +1,6 @@
-/* No VM state is ever lost: each scenario runs once for every API and registry call that it makes, with that call failing
- * before or after its effect, next to a small stand-in for the nodes. After every call the invariants must hold, and the
- * scenario must reach its goal all the same. contract/03 6.3, 10.1, step 2. */
+/* No VM state is ever lost: each scenario runs once for every API and registry call that it makes, with that call
+ * failing before or after its effect, next to a small stand-in for the nodes. After every call the invariants must
+ * hold, and the scenario must reach its goal all the same. contract/03 6.3, 10.1, step 2. */
 #include "op_harness.h"
 
 #include "meta/records.h"
@@ -56,7 +56,7 @@ static void check_record(struct world *w) {
 
     cc_reclaim_parse(op_set_annotation(&w->t, CC_KEY_HIBERNATE_RECLAIM), &arena, &record);
     fake_kube_request(w->t.api, "GET", "/api/v1/namespaces/ns/pods", NULL, NULL, &list);
-    json_array_foreach(json_object_get(list, "items"), i, pod) {
+    json_array_foreach (json_object_get(list, "items"), i, pod) {
         const json_t *annotations = cc_json_path(pod, "metadata", "annotations", NULL);
         if (!cc_text_equal(cc_json_text(annotations, CC_KEY_HIBERNATE), "true"))
             continue;
@@ -74,8 +74,10 @@ CC_YIELDS static void on_request(void *ctx, const char *method, const char *path
     check_states(w);
     check_record(w);
     /* The names are stashed before a pod of a deleted set goes. */
-    if (cc_text_equal(method, "DELETE") && fake_kube_text(w->t.api, "cocoonsets", "ns", "demo", "metadata/deletionTimestamp"))
-        ck_assert_msg(op_set_annotation(&w->t, CC_KEY_DELETE_VM_NAMES) != NULL, "%s: %s before the stash", w->what, path);
+    if (cc_text_equal(method, "DELETE") &&
+        fake_kube_text(w->t.api, "cocoonsets", "ns", "demo", "metadata/deletionTimestamp"))
+        ck_assert_msg(op_set_annotation(&w->t, CC_KEY_DELETE_VM_NAMES) != NULL, "%s: %s before the stash", w->what,
+                      path);
 }
 
 static int on_registry_call(void *ctx, enum cc_registry_op op, const char *repository, const char *reference,
@@ -86,12 +88,15 @@ static int on_registry_call(void *ctx, enum cc_registry_op op, const char *repos
     (void)err;
     check_states(w);
     /* A registry delete of a deleted set comes only after all of its pods. */
-    if (op == CC_REGISTRY_DELETE_MANIFEST && fake_kube_text(w->t.api, "cocoonsets", "ns", "demo", "metadata/deletionTimestamp"))
-        ck_assert_msg(fake_kube_count(w->t.api, "pods") == 0, "%s: %s dropped while pods are there", w->what, repository);
+    if (op == CC_REGISTRY_DELETE_MANIFEST &&
+        fake_kube_text(w->t.api, "cocoonsets", "ns", "demo", "metadata/deletionTimestamp"))
+        ck_assert_msg(fake_kube_count(w->t.api, "pods") == 0, "%s: %s dropped while pods are there", w->what,
+                      repository);
     return 0;
 }
 
-/* --- the nodes ------------------------------------------------------------------------------------------------------ */
+/* --- the nodes ------------------------------------------------------------------------------------------------------
+ */
 
 static int64_t stamp_of(const json_t *annotations) {
     int64_t stamp = 0;
@@ -133,7 +138,7 @@ static void node_turn(struct world *w) {
     json_t *pod;
 
     fake_kube_request(w->t.api, "GET", "/api/v1/namespaces/ns/pods", NULL, NULL, &list);
-    json_array_foreach(json_object_get(list, "items"), i, pod) {
+    json_array_foreach (json_object_get(list, "items"), i, pod) {
         const json_t *metadata = cc_json_member(pod, "metadata");
         const json_t *annotations = cc_json_member(metadata, "annotations");
         const char *name = cc_json_text(metadata, "name");
@@ -161,15 +166,17 @@ static void node_turn(struct world *w) {
     check_states(w);
 }
 
-/* --- driving -------------------------------------------------------------------------------------------------------- */
+/* --- driving --------------------------------------------------------------------------------------------------------
+ */
 
 /* What may fail: one kind of call. */
 static const struct {
     const char *method, *path; /* NULL = registry */
     enum cc_registry_op op;
 } fault_kinds[] = {
-    {"PATCH", "/cocoonsets/demo", 0}, {"PATCH", "/pods/demo", 0},        {"POST", "/namespaces/ns/pods", 0},
-    {"DELETE", "/pods/", 0},          {"GET", "/cocoonsets/demo", 0},    {NULL, NULL, CC_REGISTRY_HAS_MANIFEST},
+    {"PATCH", "/cocoonsets/demo", 0},       {"PATCH", "/pods/demo", 0},
+    {"POST", "/namespaces/ns/pods", 0},     {"DELETE", "/pods/", 0},
+    {"GET", "/cocoonsets/demo", 0},         {NULL, NULL, CC_REGISTRY_HAS_MANIFEST},
     {NULL, NULL, CC_REGISTRY_GET_MANIFEST}, {NULL, NULL, CC_REGISTRY_DELETE_MANIFEST},
 };
 
@@ -179,15 +186,17 @@ static void arm(struct world *w) {
     if (w->fault < 0)
         return;
     if (!fault_kinds[w->fault].method) {
-        cc_memory_registry_fail(w->t.store, fault_kinds[w->fault].op, w->k, 1, CC_UNAVAILABLE, 503, NULL, w->after_effect);
+        cc_memory_registry_fail(w->t.store, fault_kinds[w->fault].op, w->k, 1, CC_UNAVAILABLE, 503, NULL,
+                                w->after_effect);
         return;
     }
-    fake_kube_fail(w->t.api, &(struct fake_kube_fault){.kind = w->after_effect ? FAKE_KUBE_LOST_AFTER : FAKE_KUBE_STATUS,
-                                                       .method = fault_kinds[w->fault].method,
-                                                       .path = fault_kinds[w->fault].path,
-                                                       .skip = w->k - 1,
-                                                       .count = 1,
-                                                       .status = 500});
+    fake_kube_fail(w->t.api,
+                   &(struct fake_kube_fault){.kind = w->after_effect ? FAKE_KUBE_LOST_AFTER : FAKE_KUBE_STATUS,
+                                             .method = fault_kinds[w->fault].method,
+                                             .path = fault_kinds[w->fault].path,
+                                             .skip = w->k - 1,
+                                             .count = 1,
+                                             .status = 500});
 }
 
 /* How many calls of the run's kind were made. */
@@ -197,7 +206,9 @@ static int calls_made(const struct world *w) {
     return (int)fake_kube_requests(w->t.api, fault_kinds[w->fault].method, fault_kinds[w->fault].path);
 }
 
-static bool set_is_there(const struct world *w) { return fake_kube_get(w->t.api, "cocoonsets", "ns", "demo") != NULL; }
+static bool set_is_there(const struct world *w) {
+    return fake_kube_get(w->t.api, "cocoonsets", "ns", "demo") != NULL;
+}
 
 /* Passes and node turns until the phase stands for three rounds; NULL = until the set is gone. */
 static void drive(struct world *w, const char *phase) {
@@ -216,7 +227,7 @@ static void drive(struct world *w, const char *phase) {
 }
 
 #define RUNNING(image) "{'agent':{'image':'" image "','replicas':1},'toolboxes':[{'name':'tb','image':'" image "'}]}"
-#define ASLEEP(image) \
+#define ASLEEP(image)                                                                                                  \
     "{'suspend':true,'agent':{'image':'" image "','replicas':1},'toolboxes':[{'name':'tb','image':'" image "'}]}"
 
 static void begin(struct world *w) {
@@ -254,7 +265,8 @@ static void note_states(const struct world *w, int *ret) {
         ret[i] = w->vms[i].live;
 }
 
-/* --- scenarios ------------------------------------------------------------------------------------------------------ */
+/* --- scenarios ------------------------------------------------------------------------------------------------------
+ */
 
 static void sleep_and_wake(void *arg) {
     struct world *w = arg;
@@ -349,7 +361,8 @@ static void delete_asleep(void *arg) {
     drive(w, "Suspended");
     op_drop_pod(&w->t, "demo-1"); /* only the record still names its VM */
     w->broken = true;
-    fake_kube_request(w->t.api, "DELETE", "/apis/cocoonset.cocoonstack.io/v1/namespaces/ns/cocoonsets/demo", NULL, NULL, NULL);
+    fake_kube_request(w->t.api, "DELETE", "/apis/cocoonset.cocoonstack.io/v1/namespaces/ns/cocoonsets/demo", NULL, NULL,
+                      NULL);
     drive(w, NULL);
     ck_assert_uint_eq(fake_kube_count(w->t.api, "pods"), 0);
     ck_assert_uint_eq(cc_memory_registry_tag_count(w->t.store), 0);

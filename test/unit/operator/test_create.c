@@ -9,7 +9,9 @@
 #define RECORD_M "{\"generation\":1,\"vms\":[\"" VM_M "\"]}"
 #define RECORD_M_OWED "{\"generation\":1,\"vms\":[\"" VM_M "\"],\"restore\":[\"" VM_M "\"]}"
 
-static const char *record_of(const struct op_test *t) { return op_set_annotation(t, CC_KEY_HIBERNATE_RECLAIM); }
+static const char *record_of(const struct op_test *t) {
+    return op_set_annotation(t, CC_KEY_HIBERNATE_RECLAIM);
+}
 
 START_TEST(create__image_conflicts) {
     ck_assert(!op_image_conflicts("", IMG));
@@ -24,8 +26,8 @@ static void restorable_phases(void *arg) {
     static const struct {
         const char *phase;
         bool want;
-    } rows[] = {{"Hibernated", true}, {"Waking", true}, {"Active", false}, {"Hibernating", false}, {"", false},
-                {"Pending", false},   {"Failed", false}};
+    } rows[] = {{"Hibernated", true}, {"Waking", true},   {"Active", false}, {"Hibernating", false},
+                {"", false},          {"Pending", false}, {"Failed", false}};
     struct op_test t;
 
     (void)arg;
@@ -42,7 +44,9 @@ static void restorable_phases(void *arg) {
     CC_VECTOR("02-21.8.12");
 }
 
-START_TEST(create__restorable_phases) { cc_test_run_virtual(restorable_phases, NULL); }
+START_TEST(create__restorable_phases) {
+    cc_test_run_virtual(restorable_phases, NULL);
+}
 END_TEST
 
 static void restore_intent(void *arg) {
@@ -86,7 +90,9 @@ static void restore_intent(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(create__restore_intent) { cc_test_run_virtual(restore_intent, NULL); }
+START_TEST(create__restore_intent) {
+    cc_test_run_virtual(restore_intent, NULL);
+}
 END_TEST
 
 static void an_image_edit_drops_the_snapshot(void *arg) {
@@ -117,7 +123,9 @@ static void an_image_edit_drops_the_snapshot(void *arg) {
     CC_VECTOR("03-101");
 }
 
-START_TEST(create__an_image_edit_drops_the_snapshot) { cc_test_run_virtual(an_image_edit_drops_the_snapshot, NULL); }
+START_TEST(create__an_image_edit_drops_the_snapshot) {
+    cc_test_run_virtual(an_image_edit_drops_the_snapshot, NULL);
+}
 END_TEST
 
 /* The cache lacks the main, but it is there, asleep on a snapshot of the old image: that snapshot is its only state. */
@@ -138,7 +146,9 @@ static void an_unseen_pod_keeps_its_snapshot(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(create__an_unseen_pod_keeps_its_snapshot) { cc_test_run_virtual(an_unseen_pod_keeps_its_snapshot, NULL); }
+START_TEST(create__an_unseen_pod_keeps_its_snapshot) {
+    cc_test_run_virtual(an_unseen_pod_keeps_its_snapshot, NULL);
+}
 END_TEST
 
 /* A spec that cannot be built costs nothing: no registry call, no snapshot dropped. */
@@ -155,7 +165,9 @@ static void a_malformed_spec_touches_nothing(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(create__a_malformed_spec_touches_nothing) { cc_test_run_virtual(a_malformed_spec_touches_nothing, NULL); }
+START_TEST(create__a_malformed_spec_touches_nothing) {
+    cc_test_run_virtual(a_malformed_spec_touches_nothing, NULL);
+}
 END_TEST
 
 OP_SUITE_MAIN("operator create", create__image_conflicts, create__restorable_phases, create__restore_intent,

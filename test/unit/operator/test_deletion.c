@@ -25,7 +25,9 @@ static void put_deleted_set(struct op_test *t, const char *policy, const char *c
     free(spec);
 }
 
-static bool set_is_gone(const struct op_test *t) { return fake_kube_get(t->api, "cocoonsets", "ns", "demo") == NULL; }
+static bool set_is_gone(const struct op_test *t) {
+    return fake_kube_get(t->api, "cocoonsets", "ns", "demo") == NULL;
+}
 
 struct tags_row {
     const char *vector, *policy;
@@ -92,7 +94,9 @@ static void drops_the_right_tags(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(deletion__drops_the_right_tags) { cc_test_run_virtual(drops_the_right_tags, (void *)&tag_rows[_i]); }
+START_TEST(deletion__drops_the_right_tags) {
+    cc_test_run_virtual(drops_the_right_tags, (void *)&tag_rows[_i]);
+}
 END_TEST
 
 /* The order is that of the sorted names: S1 and TB sort around M. */
@@ -115,7 +119,9 @@ static void main_only_keeps_the_main(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(deletion__main_only_keeps_the_main) { cc_test_run_virtual(main_only_keeps_the_main, NULL); }
+START_TEST(deletion__main_only_keeps_the_main) {
+    cc_test_run_virtual(main_only_keeps_the_main, NULL);
+}
 END_TEST
 
 static void pods_go_first(void *arg) {
@@ -132,10 +138,10 @@ static void pods_go_first(void *arg) {
     /* The names are durable before the first DELETE, and the registry is left alone while pods are there. */
     ck_assert_str_eq(op_set_annotation(&t, CC_KEY_DELETE_VM_NAMES), VM_M);
     ck_assert_uint_eq(fake_kube_requests(t.api, "DELETE", "/pods/demo-0"), 1);
-    ck_assert_str_eq(cc_json_text(cc_json_path(fake_kube_request_at(t.api, "DELETE", "/pods/", 0)->body,
-                                               "preconditions", NULL),
-                                  "uid"),
-                     cc_text_or(fake_kube_text(t.api, "pods", "ns", "demo-0", "metadata/uid"), ""));
+    ck_assert_str_eq(
+        cc_json_text(cc_json_path(fake_kube_request_at(t.api, "DELETE", "/pods/", 0)->body, "preconditions", NULL),
+                     "uid"),
+        cc_text_or(fake_kube_text(t.api, "pods", "ns", "demo-0", "metadata/uid"), ""));
     ck_assert_int_eq(cc_memory_registry_calls(t.store, CC_REGISTRY_OP_COUNT), 0);
     fake_kube_drop(t.api, "pods", "ns", "demo-0");
     ck_assert_int_eq(op_pass(&t), 0);
@@ -147,7 +153,9 @@ static void pods_go_first(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(deletion__pods_go_first) { cc_test_run_virtual(pods_go_first, NULL); }
+START_TEST(deletion__pods_go_first) {
+    cc_test_run_virtual(pods_go_first, NULL);
+}
 END_TEST
 
 static void registry_failures_keep_everything(void *arg) {
@@ -184,7 +192,9 @@ static void registry_failures_keep_everything(void *arg) {
     CC_VECTOR("03-9");
 }
 
-START_TEST(deletion__registry_failures_keep_everything) { cc_test_run_virtual(registry_failures_keep_everything, NULL); }
+START_TEST(deletion__registry_failures_keep_everything) {
+    cc_test_run_virtual(registry_failures_keep_everything, NULL);
+}
 END_TEST
 
 static void latest_is_best_effort(void *arg) {
@@ -202,7 +212,9 @@ static void latest_is_best_effort(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(deletion__latest_is_best_effort) { cc_test_run_virtual(latest_is_best_effort, NULL); }
+START_TEST(deletion__latest_is_best_effort) {
+    cc_test_run_virtual(latest_is_best_effort, NULL);
+}
 END_TEST
 
 static void labels_alone_do_not_condemn(void *arg) {
@@ -219,7 +231,9 @@ static void labels_alone_do_not_condemn(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(deletion__labels_alone_do_not_condemn) { cc_test_run_virtual(labels_alone_do_not_condemn, NULL); }
+START_TEST(deletion__labels_alone_do_not_condemn) {
+    cc_test_run_virtual(labels_alone_do_not_condemn, NULL);
+}
 END_TEST
 
 /* A pod that went away while suspended is in no status; only the record still names its VM. */
@@ -240,7 +254,8 @@ static void the_record_knows_what_no_status_lists(void *arg) {
     ck_assert_str_eq(op_phase(&t), "Suspended");
     op_drop_pod(&t, "demo-1");
     ck_assert_int_eq(op_pass(&t), 0);
-    fake_kube_request(t.api, "DELETE", "/apis/cocoonset.cocoonstack.io/v1/namespaces/ns/cocoonsets/demo", NULL, NULL, NULL);
+    fake_kube_request(t.api, "DELETE", "/apis/cocoonset.cocoonstack.io/v1/namespaces/ns/cocoonsets/demo", NULL, NULL,
+                      NULL);
     ck_assert_int_eq(op_pass(&t), 0);
     ck_assert_str_eq(op_set_annotation(&t, CC_KEY_DELETE_VM_NAMES), VM_M "," VM_S1);
     op_drop_pod(&t, "demo-0");
@@ -289,7 +304,9 @@ static void stale_caches_drop_nothing(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(deletion__stale_caches_drop_nothing) { cc_test_run_virtual(stale_caches_drop_nothing, NULL); }
+START_TEST(deletion__stale_caches_drop_nothing) {
+    cc_test_run_virtual(stale_caches_drop_nothing, NULL);
+}
 END_TEST
 
 static void without_a_registry(void *arg) {
@@ -303,7 +320,9 @@ static void without_a_registry(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(deletion__without_a_registry) { cc_test_run_virtual(without_a_registry, NULL); }
+START_TEST(deletion__without_a_registry) {
+    cc_test_run_virtual(without_a_registry, NULL);
+}
 END_TEST
 
 int main(void) {

@@ -6,7 +6,8 @@
 
 #define SPEC "{'agent':{'image':'" IMG "'}}"
 #define HISTORY_SPENT "{\"demo-0\":{\"count\":4,\"lastDeleted\":\"2026-08-30T11:00:00Z\",\"generation\":3}}"
-#define HISTORY_PARKED "{\"demo-0\":{\"count\":4,\"lastDeleted\":\"2026-08-30T11:00:00Z\",\"generation\":3,\"parked\":true}}"
+#define HISTORY_PARKED                                                                                                 \
+    "{\"demo-0\":{\"count\":4,\"lastDeleted\":\"2026-08-30T11:00:00Z\",\"generation\":3,\"parked\":true}}"
 
 START_TEST(main_agent__failure_reasons) {
     static const struct {
@@ -50,7 +51,9 @@ static void a_failed_main_is_kept(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(main_agent__a_failed_main_is_kept) { cc_test_run_virtual(a_failed_main_is_kept, NULL); }
+START_TEST(main_agent__a_failed_main_is_kept) {
+    cc_test_run_virtual(a_failed_main_is_kept, NULL);
+}
 END_TEST
 
 static void a_failed_main_of_another_spec_is_rebuilt(void *arg) {
@@ -64,7 +67,8 @@ static void a_failed_main_of_another_spec_is_rebuilt(void *arg) {
     ck_assert_int_eq(op_pass(&t), 0);
     ck_assert_int_eq(t.result.requeue_after_ms, 1000);
     ck_assert_uint_eq(fake_kube_requests(t.api, "DELETE", "/pods/demo-0"), 1);
-    ck_assert(op_has_event(&t, "Normal SubAgentRebuilding pod demo-0 attempt 1/4 (terminal (phase=Running lifecycle=failed))"));
+    ck_assert(op_has_event(
+        &t, "Normal SubAgentRebuilding pod demo-0 attempt 1/4 (terminal (phase=Running lifecycle=failed))"));
     CC_VECTOR("03-42");
     op_test_end(&t);
 }
@@ -112,7 +116,9 @@ static void a_failed_quiesce_stays_parked(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(main_agent__a_failed_quiesce_stays_parked) { cc_test_run_virtual(a_failed_quiesce_stays_parked, NULL); }
+START_TEST(main_agent__a_failed_quiesce_stays_parked) {
+    cc_test_run_virtual(a_failed_quiesce_stays_parked, NULL);
+}
 END_TEST
 
 /* Decision 8: a failed main reclaims nothing. */
@@ -131,7 +137,9 @@ static void a_failed_main_keeps_the_tags(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(main_agent__a_failed_main_keeps_the_tags) { cc_test_run_virtual(a_failed_main_keeps_the_tags, NULL); }
+START_TEST(main_agent__a_failed_main_keeps_the_tags) {
+    cc_test_run_virtual(a_failed_main_keeps_the_tags, NULL);
+}
 END_TEST
 
 static void waits_until_ready(void *arg) {
@@ -154,7 +162,9 @@ static void waits_until_ready(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(main_agent__waits_until_ready) { cc_test_run_virtual(waits_until_ready, NULL); }
+START_TEST(main_agent__waits_until_ready) {
+    cc_test_run_virtual(waits_until_ready, NULL);
+}
 END_TEST
 
 /* Decision 7: phase unchanged while in backoff, Failed when parked or blocked. */
@@ -191,7 +201,9 @@ static void backoff_and_parking(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(main_agent__backoff_and_parking) { cc_test_run_virtual(backoff_and_parking, NULL); }
+START_TEST(main_agent__backoff_and_parking) {
+    cc_test_run_virtual(backoff_and_parking, NULL);
+}
 END_TEST
 
 /* Decision 9: the parked name is blocked for the main of a suspended set too. */
@@ -228,12 +240,13 @@ static void a_new_pin_is_no_drift(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(main_agent__a_new_pin_is_no_drift) { cc_test_run_virtual(a_new_pin_is_no_drift, NULL); }
+START_TEST(main_agent__a_new_pin_is_no_drift) {
+    cc_test_run_virtual(a_new_pin_is_no_drift, NULL);
+}
 END_TEST
 
 OP_SUITE_MAIN("operator main agent", main_agent__failure_reasons, main_agent__a_failed_main_is_kept,
               main_agent__a_failed_main_of_another_spec_is_rebuilt,
               main_agent__a_refused_hibernate_recovers_on_unsuspend, main_agent__a_failed_quiesce_stays_parked,
-              main_agent__a_failed_main_keeps_the_tags, main_agent__waits_until_ready,
-              main_agent__backoff_and_parking, main_agent__a_parked_main_is_not_created_while_suspended,
-              main_agent__a_new_pin_is_no_drift)
+              main_agent__a_failed_main_keeps_the_tags, main_agent__waits_until_ready, main_agent__backoff_and_parking,
+              main_agent__a_parked_main_is_not_created_while_suspended, main_agent__a_new_pin_is_no_drift)

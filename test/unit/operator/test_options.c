@@ -41,8 +41,7 @@ static void parse(struct attempt *attempt) {
         argv[argc] = (char *)attempt->argv[argc - 1];
         argc++;
     }
-    attempt->outcome =
-        op_options_parse(argc, argv, lookup, &env, &attempt->arena, &attempt->options, &attempt->err);
+    attempt->outcome = op_options_parse(argc, argv, lookup, &env, &attempt->arena, &attempt->options, &attempt->err);
 }
 
 START_TEST(options__defaults) {
@@ -162,9 +161,15 @@ END_TEST
 
 START_TEST(options__usage_errors) {
     static const char *const wrong[][MAX_ARGUMENTS] = {
-        {"--unknown"},           {"--leader-elect=maybe"},     {"--cocoonset-concurrency=x"},
-        {"--kubeconfig"},        {"positional"},               {"--"},
-        {"--leader-elect", "x"}, {"--cocoonset-concurrency="}, {"-"},
+        {"--unknown"},
+        {"--leader-elect=maybe"},
+        {"--cocoonset-concurrency=x"},
+        {"--kubeconfig"},
+        {"positional"},
+        {"--"},
+        {"--leader-elect", "x"},
+        {"--cocoonset-concurrency="},
+        {"-"},
     };
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(wrong); i++) {

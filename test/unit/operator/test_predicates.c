@@ -27,13 +27,15 @@ static bool pod_is_relevant(const char *before, const char *after) {
     return relevant;
 }
 
-#define SET(generation, more, status)                                                                              \
+#define SET(generation, more, status)                                                                                  \
     "{'metadata':{'name':'demo','namespace':'ns','uid':'u','generation':" generation more "},'spec':{'agent':{'image'" \
     ":'i'}},'status':" status "}"
-#define IDLE "{'phase':'Running','readyAgents':1,'conditions':[{'type':'Ready','status':'True','reason':'A','message':''," \
-             "'lastTransitionTime':'2026-08-30T12:00:00Z'}]}"
-#define IDLE_LATER "{'phase':'Running','readyAgents':1,'conditions':[{'type':'Ready','status':'True','reason':'A'," \
-                   "'message':'','lastTransitionTime':'2026-08-30T12:00:05Z'}]}"
+#define IDLE                                                                                                           \
+    "{'phase':'Running','readyAgents':1,'conditions':[{'type':'Ready','status':'True','reason':'A','message':'',"      \
+    "'lastTransitionTime':'2026-08-30T12:00:00Z'}]}"
+#define IDLE_LATER                                                                                                     \
+    "{'phase':'Running','readyAgents':1,'conditions':[{'type':'Ready','status':'True','reason':'A',"                   \
+    "'message':'','lastTransitionTime':'2026-08-30T12:00:05Z'}]}"
 
 START_TEST(predicates__of_a_set) {
     const char *base = SET("1", "", IDLE);
@@ -49,30 +51,33 @@ START_TEST(predicates__of_a_set) {
 }
 END_TEST
 
-#define POD(more_meta, spec, status) "{'metadata':{'name':'p','namespace':'ns','uid':'u'" more_meta "},'spec':" spec \
-                                     ",'status':" status "}"
+#define POD(more_meta, spec, status)                                                                                   \
+    "{'metadata':{'name':'p','namespace':'ns','uid':'u'" more_meta "},'spec':" spec ",'status':" status "}"
 #define UP "{'phase':'Running','conditions':[{'type':'Ready','status':'True'}]}"
 
 START_TEST(predicates__of_a_pod) {
     const char *base = POD("", "{}", UP);
 
-    ck_assert(!pod_is_relevant(base, POD("", "{}",
-                                         "{'phase':'Running','conditions':[{'type':'Ready','status':'True'}],"
-                                         "'containerStatuses':[{'name':'agent','ready':true,'state':{'running':{}}}]}")));
+    ck_assert(
+        !pod_is_relevant(base, POD("", "{}",
+                                   "{'phase':'Running','conditions':[{'type':'Ready','status':'True'}],"
+                                   "'containerStatuses':[{'name':'agent','ready':true,'state':{'running':{}}}]}")));
     ck_assert(!pod_is_relevant(base, POD("", "{'nodeName':'node-a'}", UP)));
     ck_assert(pod_is_relevant(base, POD(",'annotations':{'a':'b'}", "{}", UP)));
-    ck_assert(pod_is_relevant(base, POD("", "{}", "{'phase':'Running','conditions':[{'type':'Ready','status':'False'}]}")));
+    ck_assert(
+        pod_is_relevant(base, POD("", "{}", "{'phase':'Running','conditions':[{'type':'Ready','status':'False'}]}")));
     ck_assert(pod_is_relevant(base, POD(",'deletionTimestamp':'2026-08-30T12:00:00Z'", "{}", UP)));
     CC_VECTOR("03-130");
     ck_assert(pod_is_relevant(base, POD(",'labels':{'a':'b'}", "{}", UP)));
-    ck_assert(pod_is_relevant(base, POD("", "{}", "{'phase':'Failed','conditions':[{'type':'Ready','status':'True'}]}")));
+    ck_assert(
+        pod_is_relevant(base, POD("", "{}", "{'phase':'Failed','conditions':[{'type':'Ready','status':'True'}]}")));
     ck_assert(!pod_is_relevant(base, base));
 }
 END_TEST
 
-#define OWNED(kind, api, controller)                                                                                 \
-    POD(",'ownerReferences':[{'apiVersion':'" api "','kind':'" kind "','name':'demo','uid':'x','controller':" controller \
-        "}]",                                                                                                        \
+#define OWNED(kind, api, controller)                                                                                   \
+    POD(",'ownerReferences':[{'apiVersion':'" api "','kind':'" kind                                                    \
+        "','name':'demo','uid':'x','controller':" controller "}]",                                                     \
         "{}", UP)
 
 START_TEST(predicates__map_a_pod_to_its_set) {

@@ -14,13 +14,15 @@ static struct cc_rebuild_entry entry(int64_t count, int64_t seconds_ago, int64_t
                                      .parked = parked};
 }
 
-#define POD(annotations) "{'metadata':{'name':'demo-0','namespace':'ns','annotations':{" annotations "}},'status':{'phase':'Running'}}"
+#define POD(annotations)                                                                                               \
+    "{'metadata':{'name':'demo-0','namespace':'ns','annotations':{" annotations "}},'status':{'phase':'Running'}}"
 #define BAD "'vm.cocoonstack.io/lifecycle-state':'failed'"
 #define LETTER(text) "'cocoonset.cocoonstack.io/dead-letter':'" text "'"
 
 START_TEST(rebuild__decide) {
-    struct cc_rebuild_entry fresh = entry(2, 60, 3, false), recent = entry(2, 1, 3, false), spent = entry(4, 60, 3, false),
-                            old = entry(4, 60, 2, true), crashed = entry(4, 60, 3, true), older = entry(3, 1, 2, false),
+    struct cc_rebuild_entry fresh = entry(2, 60, 3, false), recent = entry(2, 1, 3, false),
+                            spent = entry(4, 60, 3, false), old = entry(4, 60, 2, true),
+                            crashed = entry(4, 60, 3, true), older = entry(3, 1, 2, false),
                             future = entry(3, -3600, 3, false);
     const struct {
         const char *pod;
@@ -57,7 +59,8 @@ START_TEST(rebuild__decide) {
 END_TEST
 
 START_TEST(rebuild__blocked_names) {
-    struct cc_rebuild_entry spent = entry(4, 60, 3, false), parked = entry(4, 60, 3, true), older = entry(4, 60, 2, true);
+    struct cc_rebuild_entry spent = entry(4, 60, 3, false), parked = entry(4, 60, 3, true),
+                            older = entry(4, 60, 2, true);
 
     ck_assert(!op_rebuild_entry_blocks(&spent, 3));
     ck_assert(op_rebuild_entry_blocks(&parked, 3));
@@ -96,10 +99,12 @@ static void spent_budget_parks(void *arg) {
     begin_drifted(&t, 3, "{\"demo-tb\":{\"count\":4,\"lastDeleted\":\"2026-08-30T11:00:00Z\",\"generation\":3}}");
     ck_assert_int_eq(op_pass(&t), 0);
     ck_assert_uint_eq(fake_kube_requests(t.api, "DELETE", NULL), 0);
-    ck_assert_str_eq(op_set_annotation(&t, CC_KEY_REBUILD_HISTORY),
-                     "{\"demo-tb\":{\"count\":4,\"lastDeleted\":\"2026-08-30T11:00:00Z\",\"generation\":3,\"parked\":true}}");
+    ck_assert_str_eq(
+        op_set_annotation(&t, CC_KEY_REBUILD_HISTORY),
+        "{\"demo-tb\":{\"count\":4,\"lastDeleted\":\"2026-08-30T11:00:00Z\",\"generation\":3,\"parked\":true}}");
     ck_assert_str_eq(op_annotation(&t, "pods", "demo-tb", CC_KEY_DEAD_LETTER), "3");
-    ck_assert(op_has_event(&t, "Warning SubAgentDeadLetter pod demo-tb exhausted 4 rebuilds (spec drifted); left in dead-letter"));
+    ck_assert(op_has_event(
+        &t, "Warning SubAgentDeadLetter pod demo-tb exhausted 4 rebuilds (spec drifted); left in dead-letter"));
     struct op_cocoonset *controller = t.controller;
     ck_assert(op_set_metric(&t, controller->metrics.dead_letters) == 1);
     CC_VECTOR("03-118");
@@ -112,7 +117,9 @@ static void spent_budget_parks(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(rebuild__spent_budget_parks) { cc_test_run_virtual(spent_budget_parks, NULL); }
+START_TEST(rebuild__spent_budget_parks) {
+    cc_test_run_virtual(spent_budget_parks, NULL);
+}
 END_TEST
 
 static void the_fourth_delete_does_not_park(void *arg) {
@@ -133,7 +140,9 @@ static void the_fourth_delete_does_not_park(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(rebuild__the_fourth_delete_does_not_park) { cc_test_run_virtual(the_fourth_delete_does_not_park, NULL); }
+START_TEST(rebuild__the_fourth_delete_does_not_park) {
+    cc_test_run_virtual(the_fourth_delete_does_not_park, NULL);
+}
 END_TEST
 
 static void a_new_generation_unparks(void *arg) {
@@ -157,7 +166,9 @@ static void a_new_generation_unparks(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(rebuild__a_new_generation_unparks) { cc_test_run_virtual(a_new_generation_unparks, NULL); }
+START_TEST(rebuild__a_new_generation_unparks) {
+    cc_test_run_virtual(a_new_generation_unparks, NULL);
+}
 END_TEST
 
 static void history_is_pruned_on_write(void *arg) {
@@ -171,9 +182,9 @@ static void history_is_pruned_on_write(void *arg) {
     op_put_agent(&t, 2, P_RUNS);
     op_put_toolbox(&t, 0, P_FAILED);
 #define ENTRY(name) "\"" name "\":{\"count\":1,\"lastDeleted\":\"2026-08-30T11:00:00Z\",\"generation\":3}"
-    op_annotate_set(&t, CC_KEY_REBUILD_HISTORY,
-                    "{" ENTRY("demo-0") "," ENTRY("demo-2") "," ENTRY("demo-7") "," ENTRY("demo-tb") "," ENTRY(
-                        "demo-gone") "}");
+    op_annotate_set(
+        &t, CC_KEY_REBUILD_HISTORY,
+        "{" ENTRY("demo-0") "," ENTRY("demo-2") "," ENTRY("demo-7") "," ENTRY("demo-tb") "," ENTRY("demo-gone") "}");
     ck_assert_int_eq(op_pass(&t), 0);
     const char *history = op_set_annotation(&t, CC_KEY_REBUILD_HISTORY);
     ck_assert_ptr_nonnull(strstr(history, "\"demo-0\""));
@@ -185,7 +196,9 @@ static void history_is_pruned_on_write(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(rebuild__history_is_pruned_on_write) { cc_test_run_virtual(history_is_pruned_on_write, NULL); }
+START_TEST(rebuild__history_is_pruned_on_write) {
+    cc_test_run_virtual(history_is_pruned_on_write, NULL);
+}
 END_TEST
 
 static void unreadable_history_is_empty(void *arg) {
@@ -202,7 +215,9 @@ static void unreadable_history_is_empty(void *arg) {
     CC_VECTOR("03-115");
 }
 
-START_TEST(rebuild__unreadable_history_is_empty) { cc_test_run_virtual(unreadable_history_is_empty, NULL); }
+START_TEST(rebuild__unreadable_history_is_empty) {
+    cc_test_run_virtual(unreadable_history_is_empty, NULL);
+}
 END_TEST
 
 /* The history is durable before the DELETE, and a failed DELETE has used its attempt. */
@@ -212,12 +227,14 @@ static void history_before_delete(void *arg) {
     (void)arg;
     begin_drifted(&t, 3, NULL);
     op_settle();
-    fake_kube_fail(t.api, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "PATCH", .path = "/cocoonsets/",
-                                                    .count = 1, .status = 500});
+    fake_kube_fail(t.api,
+                   &(struct fake_kube_fault){
+                       .kind = FAKE_KUBE_STATUS, .method = "PATCH", .path = "/cocoonsets/", .count = 1, .status = 500});
     ck_assert_int_ne(op_pass(&t), 0);
     ck_assert_uint_eq(fake_kube_requests(t.api, "DELETE", NULL), 0);
-    fake_kube_fail(t.api, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "DELETE", .path = "/pods/",
-                                                    .count = 1, .status = 500});
+    fake_kube_fail(t.api,
+                   &(struct fake_kube_fault){
+                       .kind = FAKE_KUBE_STATUS, .method = "DELETE", .path = "/pods/", .count = 1, .status = 500});
     ck_assert_int_ne(op_pass(&t), 0);
     ck_assert_ptr_nonnull(strstr(op_set_annotation(&t, CC_KEY_REBUILD_HISTORY), "\"count\":1"));
     ck_assert(op_has_pod(&t, "demo-tb"));
@@ -226,7 +243,9 @@ static void history_before_delete(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(rebuild__history_before_delete) { cc_test_run_virtual(history_before_delete, NULL); }
+START_TEST(rebuild__history_before_delete) {
+    cc_test_run_virtual(history_before_delete, NULL);
+}
 END_TEST
 
 OP_SUITE_MAIN("operator rebuild", rebuild__decide, rebuild__blocked_names, rebuild__backoff,

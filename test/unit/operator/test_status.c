@@ -138,7 +138,8 @@ START_TEST(status__counts_toolboxes) {
 
     begin(&s, "{'agent':{'image':'i'},'toolboxes':[{'name':'tb','image':'t'}]}");
     add(&s, "demo-0", "main", "0", true, MAIN_VM);
-    add(&s, "demo-tb", "toolbox", "tb", false, "'cocoonset.cocoonstack.io/os':'windows','vm.cocoonstack.io/vnc-port':'5901'");
+    add(&s, "demo-tb", "toolbox", "tb", false,
+        "'cocoonset.cocoonstack.io/os':'windows','vm.cocoonstack.io/vnc-port':'5901'");
     compute(&s, NULL);
     ck_assert_str_eq(s.status.phase, "Scaling");
     ck_assert_int_eq(s.status.ready_toolboxes, 0);

@@ -6,9 +6,13 @@
 
 #define SPEC(replicas) "{'agent':{'image':'" IMG "','replicas':" replicas "}}"
 
-static const char *record_of(const struct op_test *t) { return op_set_annotation(t, CC_KEY_HIBERNATE_RECLAIM); }
+static const char *record_of(const struct op_test *t) {
+    return op_set_annotation(t, CC_KEY_HIBERNATE_RECLAIM);
+}
 
-static const char *vm_of_slot(int32_t slot, struct cc_arena *arena) { return cc_agent_vm_name("ns", "demo", slot, arena); }
+static const char *vm_of_slot(int32_t slot, struct cc_arena *arena) {
+    return cc_agent_vm_name("ns", "demo", slot, arena);
+}
 
 static void scales_up(void *arg) {
     struct op_test t;
@@ -31,7 +35,9 @@ static void scales_up(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(sub_agents__scales_up) { cc_test_run_virtual(scales_up, NULL); }
+START_TEST(sub_agents__scales_up) {
+    cc_test_run_virtual(scales_up, NULL);
+}
 END_TEST
 
 struct gauge {
@@ -67,7 +73,9 @@ static void eight_creates_in_flight(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(sub_agents__eight_creates_in_flight) { cc_test_run_virtual(eight_creates_in_flight, NULL); }
+START_TEST(sub_agents__eight_creates_in_flight) {
+    cc_test_run_virtual(eight_creates_in_flight, NULL);
+}
 END_TEST
 
 static void owed_slots_come_back_restored(void *arg) {
@@ -101,7 +109,9 @@ static void owed_slots_come_back_restored(void *arg) {
     CC_VECTOR("03-103");
 }
 
-START_TEST(sub_agents__owed_slots_come_back_restored) { cc_test_run_virtual(owed_slots_come_back_restored, NULL); }
+START_TEST(sub_agents__owed_slots_come_back_restored) {
+    cc_test_run_virtual(owed_slots_come_back_restored, NULL);
+}
 END_TEST
 
 #define RECORD_S1 "{\"generation\":2,\"vms\":[\"" VM_S1 "\"]}"
@@ -168,7 +178,9 @@ static void a_returning_slot_boots_fresh(void *arg) {
     cc_arena_done(&arena);
 }
 
-START_TEST(sub_agents__a_returning_slot_boots_fresh) { cc_test_run_virtual(a_returning_slot_boots_fresh, NULL); }
+START_TEST(sub_agents__a_returning_slot_boots_fresh) {
+    cc_test_run_virtual(a_returning_slot_boots_fresh, NULL);
+}
 END_TEST
 
 static void an_owed_slot_stays_recorded_until_woken(void *arg) {
@@ -205,7 +217,8 @@ static void names_are_stashed_before_the_delete(void *arg) {
     op_put_toolbox(&t, 0, P_RUNS);
     op_edit_spec(&t, 2, SPEC("0"));
     op_settle();
-    fake_kube_fail(t.api, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "DELETE", .count = 1, .status = 500});
+    fake_kube_fail(t.api,
+                   &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "DELETE", .count = 1, .status = 500});
     ck_assert_int_ne(op_pass(&t), 0);
     ck_assert_str_eq(op_set_annotation(&t, CC_KEY_DELETE_VM_NAMES), VM_S1);
     ck_assert(op_has_pod(&t, "demo-1"));
@@ -241,7 +254,9 @@ static void failed_pods_are_rebuilt(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(sub_agents__failed_pods_are_rebuilt) { cc_test_run_virtual(failed_pods_are_rebuilt, NULL); }
+START_TEST(sub_agents__failed_pods_are_rebuilt) {
+    cc_test_run_virtual(failed_pods_are_rebuilt, NULL);
+}
 END_TEST
 
 /* Backoff of a sub-agent is the requeue of an otherwise settled pass. */
@@ -264,7 +279,9 @@ static void the_shortest_wait_is_reported(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(sub_agents__the_shortest_wait_is_reported) { cc_test_run_virtual(the_shortest_wait_is_reported, NULL); }
+START_TEST(sub_agents__the_shortest_wait_is_reported) {
+    cc_test_run_virtual(the_shortest_wait_is_reported, NULL);
+}
 END_TEST
 
 /* F02: one create is stored but answered 504, and the watch lags behind both. */
@@ -277,8 +294,12 @@ static void a_create_that_seems_to_fail(void *arg) {
     op_put_agent(&t, 0, P_RUNS);
     op_settle();
     fake_kube_hold_watches(t.api, true);
-    fake_kube_fail(t.api, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS_AFTER, .method = "POST", .path = "/pods",
-                                                    .count = 1, .status = 504, .reason = "Timeout"});
+    fake_kube_fail(t.api, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS_AFTER,
+                                                    .method = "POST",
+                                                    .path = "/pods",
+                                                    .count = 1,
+                                                    .status = 504,
+                                                    .reason = "Timeout"});
     ck_assert_int_ne(op_pass(&t), 0);
     ck_assert_int_eq(op_pass(&t), 0);
     ck_assert(op_has_pod(&t, "demo-1") && op_has_pod(&t, "demo-2"));
@@ -296,7 +317,9 @@ static void a_create_that_seems_to_fail(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(sub_agents__a_create_that_seems_to_fail) { cc_test_run_virtual(a_create_that_seems_to_fail, NULL); }
+START_TEST(sub_agents__a_create_that_seems_to_fail) {
+    cc_test_run_virtual(a_create_that_seems_to_fail, NULL);
+}
 END_TEST
 
 /* Many slots with stale tags: the forgets are one write, before the first create. */
@@ -331,7 +354,9 @@ static void forgets_are_written_once(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(sub_agents__forgets_are_written_once) { cc_test_run_virtual(forgets_are_written_once, NULL); }
+START_TEST(sub_agents__forgets_are_written_once) {
+    cc_test_run_virtual(forgets_are_written_once, NULL);
+}
 END_TEST
 
 /* Image conflicts inside the fan-out: concurrent forgets do not undo one another (decision 11). */
@@ -370,7 +395,9 @@ static void concurrent_forgets(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(sub_agents__concurrent_forgets) { cc_test_run_seeded((uint64_t)_i, concurrent_forgets, NULL); }
+START_TEST(sub_agents__concurrent_forgets) {
+    cc_test_run_seeded((uint64_t)_i, concurrent_forgets, NULL);
+}
 END_TEST
 
 static void without_a_registry(void *arg) {
@@ -379,7 +406,8 @@ static void without_a_registry(void *arg) {
     (void)arg;
     op_test_begin(&t, false);
     op_put_set(&t, 1, SPEC("2"), NULL);
-    op_annotate_set(&t, CC_KEY_HIBERNATE_RECLAIM, "{\"generation\":1,\"vms\":[\"" VM_S1 "\"],\"restore\":[\"" VM_S1 "\"]}");
+    op_annotate_set(&t, CC_KEY_HIBERNATE_RECLAIM,
+                    "{\"generation\":1,\"vms\":[\"" VM_S1 "\"],\"restore\":[\"" VM_S1 "\"]}");
     op_put_agent(&t, 0, P_RUNS);
     ck_assert_int_eq(op_pass(&t), 0);
     /* The node would refuse an unmarked fork over a local snapshot. */
@@ -388,7 +416,9 @@ static void without_a_registry(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(sub_agents__without_a_registry) { cc_test_run_virtual(without_a_registry, NULL); }
+START_TEST(sub_agents__without_a_registry) {
+    cc_test_run_virtual(without_a_registry, NULL);
+}
 END_TEST
 
 int main(void) {

@@ -32,15 +32,17 @@ static void record_is_durable_first(void *arg) {
 
     (void)arg;
     op_test_begin(&t, true);
-    op_put_set(&t, 2, "{'suspend':true,'agent':{'image':'" IMG "','replicas':1},'toolboxes':[{'name':'tb','image':'t'}]}",
+    op_put_set(&t, 2,
+               "{'suspend':true,'agent':{'image':'" IMG "','replicas':1},'toolboxes':[{'name':'tb','image':'t'}]}",
                NULL);
     op_annotate_set(&t, CC_KEY_HIBERNATE_RECLAIM, "{\"generation\":1,\"vms\":[\"vk-ns-old\"]}");
     op_put_agent(&t, 0, P_RUNS);
     op_put_agent(&t, 1, P_RUNS);
     op_put_toolbox(&t, 0, P_RUNS);
     op_settle();
-    fake_kube_fail(t.api, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "PATCH", .path = "/pods/",
-                                                    .count = -1, .status = 403});
+    fake_kube_fail(t.api,
+                   &(struct fake_kube_fault){
+                       .kind = FAKE_KUBE_STATUS, .method = "PATCH", .path = "/pods/", .count = -1, .status = 403});
     ck_assert_int_ne(op_pass(&t), 0);
     ck_assert_str_eq(op_set_annotation(&t, CC_KEY_HIBERNATE_RECLAIM),
                      "{\"generation\":1,\"vms\":[\"vk-ns-old\",\"" VM_M "\",\"" VM_S1 "\",\"" VM_TB "\"],"
@@ -50,7 +52,9 @@ static void record_is_durable_first(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(suspend__record_is_durable_first) { cc_test_run_virtual(record_is_durable_first, NULL); }
+START_TEST(suspend__record_is_durable_first) {
+    cc_test_run_virtual(record_is_durable_first, NULL);
+}
 END_TEST
 
 static void gate_waits_for_each_tag(void *arg) {
@@ -75,7 +79,9 @@ static void gate_waits_for_each_tag(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(suspend__gate_waits_for_each_tag) { cc_test_run_virtual(gate_waits_for_each_tag, NULL); }
+START_TEST(suspend__gate_waits_for_each_tag) {
+    cc_test_run_virtual(gate_waits_for_each_tag, NULL);
+}
 END_TEST
 
 static void static_toolboxes_and_failed_pods_do_not_count(void *arg) {
@@ -83,8 +89,10 @@ static void static_toolboxes_and_failed_pods_do_not_count(void *arg) {
 
     (void)arg;
     op_test_begin(&t, true);
-    op_put_set(&t, 2, "{'suspend':true,'agent':{'image':'" IMG "'},'toolboxes':[{'name':'tb','mode':'static','staticIP':"
-                      "'10.0.0.1','staticVMID':'qemu-1'}]}", NULL);
+    op_put_set(&t, 2,
+               "{'suspend':true,'agent':{'image':'" IMG "'},'toolboxes':[{'name':'tb','mode':'static','staticIP':"
+               "'10.0.0.1','staticVMID':'qemu-1'}]}",
+               NULL);
     op_put_agent(&t, 0, P_SLEEPS);
     op_put_toolbox(&t, 0, P_READY);
     op_put_tag(&t, VM_M, "hibernate", IMG);
@@ -169,7 +177,9 @@ static void a_failing_main_is_waited_for(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(suspend__a_failing_main_is_waited_for) { cc_test_run_virtual(a_failing_main_is_waited_for, NULL); }
+START_TEST(suspend__a_failing_main_is_waited_for) {
+    cc_test_run_virtual(a_failing_main_is_waited_for, NULL);
+}
 END_TEST
 
 static size_t count_text(const char *text, const char *part) {
@@ -202,7 +212,9 @@ static void the_deadline_passes_and_starts_over(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(suspend__the_deadline_passes_and_starts_over) { cc_test_run_virtual(the_deadline_passes_and_starts_over, NULL); }
+START_TEST(suspend__the_deadline_passes_and_starts_over) {
+    cc_test_run_virtual(the_deadline_passes_and_starts_over, NULL);
+}
 END_TEST
 
 static void a_dead_registry_surfaces_too(void *arg) {
@@ -226,7 +238,9 @@ static void a_dead_registry_surfaces_too(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(suspend__a_dead_registry_surfaces_too) { cc_test_run_virtual(a_dead_registry_surfaces_too, NULL); }
+START_TEST(suspend__a_dead_registry_surfaces_too) {
+    cc_test_run_virtual(a_dead_registry_surfaces_too, NULL);
+}
 END_TEST
 
 static void a_main_that_the_cache_lacks(void *arg) {
@@ -246,7 +260,9 @@ static void a_main_that_the_cache_lacks(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(suspend__a_main_that_the_cache_lacks) { cc_test_run_virtual(a_main_that_the_cache_lacks, NULL); }
+START_TEST(suspend__a_main_that_the_cache_lacks) {
+    cc_test_run_virtual(a_main_that_the_cache_lacks, NULL);
+}
 END_TEST
 
 static void a_missing_main_of_another_image_boots_fresh(void *arg) {
@@ -287,7 +303,9 @@ static void a_missing_main_is_restored(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(suspend__a_missing_main_is_restored) { cc_test_run_virtual(a_missing_main_is_restored, NULL); }
+START_TEST(suspend__a_missing_main_is_restored) {
+    cc_test_run_virtual(a_missing_main_is_restored, NULL);
+}
 END_TEST
 
 /* F06: the record cannot be written, so no VM is put to sleep. */
@@ -299,8 +317,12 @@ static void full_annotations_keep_the_vms_running(void *arg) {
     op_put_set(&t, 2, SUSPENDED_SPEC, NULL);
     op_put_agent(&t, 0, P_RUNS);
     op_settle();
-    fake_kube_fail(t.api, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "PATCH", .path = "/cocoonsets/",
-                                                    .count = 3, .status = 422, .cause_field = "metadata.annotations"});
+    fake_kube_fail(t.api, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS,
+                                                    .method = "PATCH",
+                                                    .path = "/cocoonsets/",
+                                                    .count = 3,
+                                                    .status = 422,
+                                                    .cause_field = "metadata.annotations"});
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(op_pass(&t), CC_INVALID);
         ck_assert(!op_is_flagged(&t, "demo-0", CC_KEY_HIBERNATE));
@@ -344,7 +366,9 @@ static void without_a_registry(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(suspend__without_a_registry) { cc_test_run_virtual(without_a_registry, NULL); }
+START_TEST(suspend__without_a_registry) {
+    cc_test_run_virtual(without_a_registry, NULL);
+}
 END_TEST
 
 /* A settled suspended set costs one probe a pass and no write. */
@@ -363,7 +387,9 @@ static void a_settled_pass_writes_nothing(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(suspend__a_settled_pass_writes_nothing) { cc_test_run_virtual(a_settled_pass_writes_nothing, NULL); }
+START_TEST(suspend__a_settled_pass_writes_nothing) {
+    cc_test_run_virtual(a_settled_pass_writes_nothing, NULL);
+}
 END_TEST
 
 OP_SUITE_MAIN("operator suspend", suspend__clock, suspend__record_is_durable_first, suspend__gate_waits_for_each_tag,

@@ -81,7 +81,9 @@ static void errors_touch_no_toolbox(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(toolboxes__errors_touch_no_toolbox) { cc_test_run_virtual(errors_touch_no_toolbox, NULL); }
+START_TEST(toolboxes__errors_touch_no_toolbox) {
+    cc_test_run_virtual(errors_touch_no_toolbox, NULL);
+}
 END_TEST
 
 static void an_unseen_toolbox_is_no_collision(void *arg) {
@@ -100,7 +102,9 @@ static void an_unseen_toolbox_is_no_collision(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(toolboxes__an_unseen_toolbox_is_no_collision) { cc_test_run_virtual(an_unseen_toolbox_is_no_collision, NULL); }
+START_TEST(toolboxes__an_unseen_toolbox_is_no_collision) {
+    cc_test_run_virtual(an_unseen_toolbox_is_no_collision, NULL);
+}
 END_TEST
 
 #define RECORD_TB "{\"generation\":1,\"vms\":[\"" VM_TB "\"]}"
@@ -132,14 +136,19 @@ static void image_edits(void *arg) {
     CC_VECTOR("03-102");
 }
 
-START_TEST(toolboxes__image_edits) { cc_test_run_virtual(image_edits, NULL); }
+START_TEST(toolboxes__image_edits) {
+    cc_test_run_virtual(image_edits, NULL);
+}
 END_TEST
 
 static void static_toolboxes_ask_no_registry(void *arg) {
     struct op_test t;
 
     (void)arg;
-    begin(&t, WITH("{'name':'tb','mode':'static','os':'windows','staticIP':'10.0.0.1','staticVMID':'qemu-1','vncPort':5901}"));
+    begin(
+        &t,
+        WITH(
+            "{'name':'tb','mode':'static','os':'windows','staticIP':'10.0.0.1','staticVMID':'qemu-1','vncPort':5901}"));
     op_registry_down(&t);
     ck_assert_int_eq(op_pass(&t), 0);
     ck_assert(op_has_pod(&t, "demo-tb"));

@@ -8,7 +8,9 @@
 #define SPEC_1 "{'agent':{'image':'" IMG "','replicas':1}}"
 #define SPEC_TB "{'agent':{'image':'" IMG "'},'toolboxes':[{'name':'tb','image':'" IMG "'}]}"
 
-static const char *record_of(const struct op_test *t) { return op_set_annotation(t, CC_KEY_HIBERNATE_RECLAIM); }
+static const char *record_of(const struct op_test *t) {
+    return op_set_annotation(t, CC_KEY_HIBERNATE_RECLAIM);
+}
 
 /* The bookkeeping alone, over the caches as they are. */
 static int unsuspend(struct op_test *t) {
@@ -55,7 +57,9 @@ static void clears_every_request(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(unsuspend__clears_every_request) { cc_test_run_virtual(clears_every_request, NULL); }
+START_TEST(unsuspend__clears_every_request) {
+    cc_test_run_virtual(clears_every_request, NULL);
+}
 END_TEST
 
 static void a_clean_set_costs_nothing(void *arg) {
@@ -76,7 +80,9 @@ static void a_clean_set_costs_nothing(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(unsuspend__a_clean_set_costs_nothing) { cc_test_run_virtual(a_clean_set_costs_nothing, NULL); }
+START_TEST(unsuspend__a_clean_set_costs_nothing) {
+    cc_test_run_virtual(a_clean_set_costs_nothing, NULL);
+}
 END_TEST
 
 static void stale_pods_do_not_rewrite_the_record(void *arg) {
@@ -113,8 +119,9 @@ static void record_before_annotations(void *arg) {
     op_put_set(&t, 2, SPEC, NULL);
     op_put_agent(&t, 0, P_SLEEPS);
     op_settle();
-    fake_kube_fail(t.api, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "PATCH", .path = "/pods/",
-                                                    .count = -1, .status = 403});
+    fake_kube_fail(t.api,
+                   &(struct fake_kube_fault){
+                       .kind = FAKE_KUBE_STATUS, .method = "PATCH", .path = "/pods/", .count = -1, .status = 403});
     ck_assert_int_ne(unsuspend(&t), 0);
     ck_assert_str_eq(record_of(&t), "{\"generation\":2,\"vms\":[\"" VM_M "\"]}");
     ck_assert(op_is_flagged(&t, "demo-0", CC_KEY_HIBERNATE));
@@ -122,7 +129,9 @@ static void record_before_annotations(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(unsuspend__record_before_annotations) { cc_test_run_virtual(record_before_annotations, NULL); }
+START_TEST(unsuspend__record_before_annotations) {
+    cc_test_run_virtual(record_before_annotations, NULL);
+}
 END_TEST
 
 static void hibernations_keep_their_pods(void *arg) {
@@ -153,10 +162,12 @@ static void hibernations_keep_their_pods(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(unsuspend__hibernations_keep_their_pods) { cc_test_run_virtual(hibernations_keep_their_pods, NULL); }
+START_TEST(unsuspend__hibernations_keep_their_pods) {
+    cc_test_run_virtual(hibernations_keep_their_pods, NULL);
+}
 END_TEST
 
-#define SUSPENDED_BOTH \
+#define SUSPENDED_BOTH                                                                                                 \
     "{\"generation\":0,\"vms\":[\"" VM_M "\",\"" VM_S1 "\"],\"suspended\":[\"" VM_M "\",\"" VM_S1 "\"]}"
 #define SUSPENDED_MAIN "{\"generation\":0,\"vms\":[\"" VM_M "\"],\"suspended\":[\"" VM_M "\"]}"
 
@@ -166,8 +177,7 @@ static void a_missing_pod_is_owed_a_restore(void *arg) {
         bool present;
         const char *want;
     } rows[] = {
-        {SUSPENDED_BOTH, false,
-         "{\"generation\":2,\"vms\":[\"" VM_M "\",\"" VM_S1 "\"],\"restore\":[\"" VM_S1 "\"]}"},
+        {SUSPENDED_BOTH, false, "{\"generation\":2,\"vms\":[\"" VM_M "\",\"" VM_S1 "\"],\"restore\":[\"" VM_S1 "\"]}"},
         {SUSPENDED_MAIN, false, "{\"generation\":2,\"vms\":[\"" VM_M "\"]}"},
         {SUSPENDED_BOTH, true, "{\"generation\":2,\"vms\":[\"" VM_M "\",\"" VM_S1 "\"]}"},
     };
@@ -192,7 +202,9 @@ static void a_missing_pod_is_owed_a_restore(void *arg) {
     CC_VECTOR("03-90");
 }
 
-START_TEST(unsuspend__a_missing_pod_is_owed_a_restore) { cc_test_run_virtual(a_missing_pod_is_owed_a_restore, NULL); }
+START_TEST(unsuspend__a_missing_pod_is_owed_a_restore) {
+    cc_test_run_virtual(a_missing_pod_is_owed_a_restore, NULL);
+}
 END_TEST
 
 #define RECORD_2 "{\"generation\":2,\"vms\":[\"" VM_M "\"]}"
@@ -278,7 +290,9 @@ static void each_vm_for_itself(void *arg) {
     op_test_end(&t);
 }
 
-START_TEST(unsuspend__each_vm_for_itself) { cc_test_run_virtual(each_vm_for_itself, NULL); }
+START_TEST(unsuspend__each_vm_for_itself) {
+    cc_test_run_virtual(each_vm_for_itself, NULL);
+}
 END_TEST
 
 static void the_last_vm_takes_the_record_along(void *arg) {
@@ -315,7 +329,8 @@ static void a_toolbox_deleted_asleep_comes_back_with_its_state(void *arg) {
     op_test_begin(&t, true);
     op_put_set(&t, 2, SPEC_TB, NULL);
     op_annotate_set(&t, CC_KEY_HIBERNATE_RECLAIM,
-                    "{\"generation\":0,\"vms\":[\"" VM_M "\",\"" VM_TB "\"],\"suspended\":[\"" VM_M "\",\"" VM_TB "\"]}");
+                    "{\"generation\":0,\"vms\":[\"" VM_M "\",\"" VM_TB "\"],\"suspended\":[\"" VM_M "\",\"" VM_TB
+                    "\"]}");
     op_put_agent(&t, 0, P_SLEEPS);
     op_put_tag(&t, VM_M, "hibernate", IMG);
     op_put_tag(&t, VM_TB, "hibernate", IMG);

@@ -51,11 +51,15 @@ static enum cc_code code_of(const char *method, int status, const json_t *docume
     return status >= 400 ? CC_INVALID : CC_PROTOCOL;
 }
 
-/* A PATCH with a wrong metadata.uid is a 422 with a cause; a PUT or DELETE is a 409 that says so in words. */
+/* A PATCH with a wrong metadata.uid is a 422 with a cause; a PUT or DELETE is a 409 that says so in words only: "UID in
+ * precondition: A, UID in object meta: B" and "the UID in the precondition (A) does not match the UID in record (B)". */
 static bool is_uid_mismatch(int status, const json_t *document) {
+    const char *message = cc_json_text(document, "message");
+
     if (status == 422)
         return has_cause(document, "field", "metadata.uid");
-    return status == 409 && cc_text_contains(cc_json_text(document, "message"), "Precondition failed: UID");
+    return status == 409 &&
+           (cc_text_contains(message, "UID in precondition") || cc_text_contains(message, "UID in the precondition"));
 }
 
 int cc_kube_status_error(struct cc_err *err, const char *method, int status, const json_t *document, const char *raw,

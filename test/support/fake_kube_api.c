@@ -74,6 +74,13 @@ static struct fake_answer wrong_uid(const struct fake_route *route, const char *
                            route->resource->plural, route->name, wanted, have);
 }
 
+static struct fake_answer wrong_uid_to_delete(const struct fake_route *route, const char *wanted, const char *have) {
+    return fake_api_status(409, NULL,
+                           "Operation cannot be fulfilled on %s \"%s\": the UID in the precondition (%s) does not match the "
+                           "UID in record (%s). The object might have been deleted and then recreated",
+                           route->resource->kind, route->name, wanted, have);
+}
+
 static struct fake_answer ok(int status, json_t *json) {
     return (struct fake_answer){.status = status, .body = json_incref(json)};
 }
@@ -424,7 +431,9 @@ static struct fake_answer change(struct fake_kube *kube, struct fake_route *rout
             json_decref(new);
         } else if (is_finished(new)) {
             answer = ok(200, new);
-            fake_store_remove(kube, object, new);
+            json_decref(new);
+            /* Watches see the state before this write as the last one, its finalizer included. */
+            fake_store_remove(kube, object, json_copy(object->json));
         } else {
             answer = ok(200, fake_store_write(kube, route->resource, object, new));
         }
@@ -490,10 +499,11 @@ static json_t *marked_deleted(struct fake_kube *kube, const struct fake_object *
     json_t *json = json_deep_copy(object->json);
     json_t *metadata = json_object_get(json, "metadata");
     int64_t generation = cc_json_int(metadata, "generation", 0);
+    bool deleting = cc_json_text(metadata, "deletionTimestamp") != NULL;
 
     cc_json_set_new(metadata, "deletionTimestamp", fake_time(kube, grace_s));
     cc_json_set_int(metadata, "deletionGracePeriodSeconds", grace_s);
-    if (generation > 0)
+    if (generation > 0 && !deleting)
         cc_json_set_int(metadata, "generation", generation + 1);
     return json;
 }
@@ -507,28 +517,24 @@ static struct fake_answer delete(struct fake_kube *kube, struct fake_route *rout
         return not_found(route);
     const json_t *metadata = json_object_get(object->json, "metadata");
     if (uid && !cc_text_equal(uid, cc_json_text(metadata, "uid")))
-        return wrong_uid(route, uid, cc_json_text(metadata, "uid"));
+        return wrong_uid_to_delete(route, uid, cc_json_text(metadata, "uid"));
     const char *version = cc_json_text(preconditions, "resourceVersion");
     if (version && !cc_text_equal(version, cc_json_text(metadata, "resourceVersion")))
         return conflict(route);
 
     bool deleting = cc_json_text(metadata, "deletionTimestamp") != NULL;
-    int64_t grace = strcmp(route->resource->kind, "Pod") == 0 ? grace_of(object->json, options) : 0;
-    int64_t had = cc_json_int(metadata, "deletionGracePeriodSeconds", 0);
-    if (deleting && grace > 0 && grace >= had)
+    bool is_pod = strcmp(route->resource->kind, "Pod") == 0;
+    bool is_finalized = json_array_size(json_object_get(metadata, "finalizers")) > 0;
+    int64_t grace = is_pod ? grace_of(object->json, options) : 0;
+    if (deleting && grace >= cc_json_int(metadata, "deletionGracePeriodSeconds", 0) && (grace > 0 || is_finalized))
         return ok(200, object->json);
-    if (grace == 0 && json_array_size(json_object_get(metadata, "finalizers")) == 0) {
-        json_t *last = json_deep_copy(object->json);
-
-        if (!deleting)
-            cc_json_set_int(json_object_get(last, "metadata"), "deletionGracePeriodSeconds", 0);
-        struct fake_answer answer = ok(200, last);
-        fake_store_remove(kube, object, last);
-        return answer;
-    }
-    if (deleting && grace == had)
-        return ok(200, object->json);
-    return ok(200, fake_store_write(kube, route->resource, object, marked_deleted(kube, object, grace)));
+    /* Also a pod that goes at once is marked first: watches see MODIFIED, then DELETED. */
+    if (is_pod || is_finalized)
+        fake_store_write(kube, route->resource, object, marked_deleted(kube, object, grace));
+    struct fake_answer answer = ok(200, object->json);
+    if (grace == 0 && !is_finalized)
+        fake_store_remove(kube, object, json_copy(object->json));
+    return answer;
 }
 
 struct fake_answer fake_api_handle(struct fake_kube *kube, const char *method, const struct fake_route *route,

@@ -39,14 +39,12 @@ json_t *fake_patch_merge(const json_t *target, const json_t *patch) {
 
 /* --- strategic -------------------------------------------------------------------------------------------------- */
 
+/* All other lists are replaced whole: containerStatuses, tolerations and taints too (tried on 1.36). */
 static const struct {
     const char *list, *merge_key; /* "" = a set of primitive values */
 } merge_lists[] = {
     {"conditions", "type"},
     {"addresses", "type"},
-    {"containerStatuses", "name"},
-    {"initContainerStatuses", "name"},
-    {"ephemeralContainerStatuses", "name"},
     {"podIPs", "ip"},
     {"hostIPs", "ip"},
     {"containers", "name"},
@@ -57,7 +55,6 @@ static const struct {
     {"ports", "containerPort"},
     {"imagePullSecrets", "name"},
     {"hostAliases", "ip"},
-    {"taints", "key"}, /* atomic at the server; nobody of ours patches a part of them */
     {"ownerReferences", "uid"},
     {"finalizers", ""},
 };

@@ -289,7 +289,7 @@ struct fake_snapshot *fake_snapshot_create(struct fake_host *host, const struct 
 
     make_id(host, "SN", snapshot->id);
     snprintf(snapshot->name, sizeof snapshot->name, "%s", spec->name);
-    snprintf(snapshot->hypervisor, sizeof snapshot->hypervisor, "%s", cc_text_or(spec->hypervisor, "cloud-hypervisor"));
+    snprintf(snapshot->hypervisor, sizeof snapshot->hypervisor, "%s", spec->hypervisor ? spec->hypervisor : "cloud-hypervisor");
     snprintf(snapshot->image, sizeof snapshot->image, "%s", cc_text_or(spec->image, ""));
     snprintf(snapshot->image_digest, sizeof snapshot->image_digest, "%s", cc_text_or(spec->image_digest, ""));
     snprintf(snapshot->image_type, sizeof snapshot->image_type, "%s", cc_text_or(spec->image_type, ""));

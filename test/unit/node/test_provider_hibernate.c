@@ -1,0 +1,673 @@
+/* Goal: hibernate keeps the guest at every step and wake gives it back. contract/07 13, decisions 42, 47, 48, 49. Method: the
+ * guest memory number of the simulated host; whoever sees it go back has lost state. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "support/node/provider_bench.h"
+#include "support/vectors.h"
+
+#define BENCH_TEST(name, body)                                              \
+    START_TEST(name) { provider_bench_run(NULL, body); }                    \
+    END_TEST
+
+#define WINDOWS_POD \
+    "vm.cocoonstack.io/name=" N ",cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=r/y:1," \
+    "cocoonset.cocoonstack.io/os=windows,vm.cocoonstack.io/backend=cloud-hypervisor,cocoonset.cocoonstack.io/mode=run," \
+    "cocoonset.cocoonstack.io/generation=1"
+#define SLEEP CC_KEY_HIBERNATE "=true"
+
+static struct vk_provider_metrics *metrics(struct provider_bench *bench) { return &bench->provider->metrics; }
+static struct vk_entry *entry_of(struct provider_bench *bench) {
+    return vk_entry_find(bench->provider, "ns", "demo-0");
+}
+
+static double hibernates(struct provider_bench *bench, const char *phase, const char *result) {
+    return provider_bench_metric(bench, metrics(bench)->hibernate, "ns", phase, result);
+}
+
+/* A running VM with memory 77, log cleared. */
+static void make(struct provider_bench *bench, const char *annotations) {
+    provider_bench_make(bench, "demo-0", annotations);
+    provider_bench_sleep(2000);
+    fake_host_set_vm_memory(bench->host, N, 77);
+    fake_host_log_clear(bench->host);
+    cc_memory_registry_forget_calls(bench->store);
+    fake_kube_forget_requests(bench->server);
+}
+
+static void ask_sleep(struct provider_bench *bench) {
+    struct cc_err err = {0};
+    int rc = provider_bench_change(bench, "demo-0", SLEEP, &err);
+
+    ck_assert_msg(rc == 0, "%s", err.msg);
+}
+
+static void make_asleep(struct provider_bench *bench, const char *annotations) {
+    make(bench, annotations);
+    ask_sleep(bench);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 0);
+    fake_host_log_clear(bench->host);
+}
+
+static void ask_awake(struct provider_bench *bench) {
+    ck_assert_int_eq(provider_bench_change(bench, "demo-0", CC_KEY_HIBERNATE, NULL), 0);
+}
+
+static void is_awake(struct provider_bench *bench) {
+    provider_bench_sleep(3000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "ready");
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 1);
+    ck_assert_uint_eq(fake_host_vm_memory(bench->host, N), 77);
+    ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_VM_ID), fake_host_vm_id(bench->host, N));
+    ck_assert_str_eq(provider_bench_condition(bench, "demo-0", "Ready"), "True");
+}
+
+/* --- the order ------------------------------------------------------------------------------------------------------------- */
+
+static void keeps_the_order(struct provider_bench *bench) {
+    char mac[32];
+
+    make(bench, RUN_POD);
+    snprintf(mac, sizeof mac, "%s", fake_host_vm_mac(bench->host, N, 0));
+    ask_sleep(bench);
+    char expected[400];
+    snprintf(expected, sizeof expected, "snapshot save " N " vm=" N "\nsnapshot export " N "\nvm rm " N "\nrelease %s\n", mac);
+    ck_assert_str_eq(fake_host_log(bench->host), expected);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+    ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_VM_ID), "");
+    ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_IP), "");
+    ck_assert_ptr_nonnull(cc_memory_registry_tag(bench->store, N, "hibernate"));
+    ck_assert(provider_bench_has_event(bench, "Normal Hibernated: snapshot pushed to registry"));
+    ck_assert_int_lt(provider_bench_patch_position(bench, false, "\"vm.cocoonstack.io/id\":null"),
+                     provider_bench_patch_position(bench, false, "lifecycle-state\":\"hibernated\""));
+    ck_assert_double_eq(hibernates(bench, "remove", "ok"), 1);
+    provider_bench_sleep(2000);
+    /* Decision 19 */
+    ck_assert_str_eq(provider_bench_status(bench, "demo-0", "phase"), "Running");
+    ck_assert_str_eq(provider_bench_status(bench, "demo-0", "podIP"), "");
+    ck_assert_str_eq(provider_bench_condition(bench, "demo-0", "Ready"), "False");
+    ck_assert_str_eq(provider_bench_status(bench, "demo-0", "containerStatuses/0/state/waiting/reason"), "Hibernated");
+    const struct cc_pod *pod = provider_bench_pod(bench, "demo-0");
+    ck_assert_uint_eq(pod->pod_ip_count, 0);
+    cc_pod_unref(pod);
+}
+BENCH_TEST(hibernate__keeps_the_order, keeps_the_order)
+
+static void no_nic_drop(struct provider_bench *bench) {
+    static const char *const pods[][2] = {{"fc", "os=windows,vm.cocoonstack.io/backend=firecracker"}, {"nb", "os=windows"}};
+
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(pods); i++) {
+        char annotations[300];
+
+        snprintf(annotations, sizeof annotations,
+                 "vm.cocoonstack.io/name=vk-%s,cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/mode=run,"
+                 "cocoonset.cocoonstack.io/%s",
+                 pods[i][0], pods[i][1]);
+        provider_bench_make(bench, pods[i][0], annotations);
+        ck_assert_int_eq(provider_bench_change(bench, pods[i][0], SLEEP, NULL), 0);
+        ck_assert_str_eq(provider_bench_state(bench, pods[i][0]), "hibernated");
+    }
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm exec"), 0);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm net"), 0);
+    CC_VECTOR("07-H1"); /* linux: hibernate__keeps_the_order */
+}
+BENCH_TEST(hibernate__no_nic_drop, no_nic_drop)
+
+static void drops_the_nic(struct provider_bench *bench) {
+    make(bench, WINDOWS_POD);
+    ask_sleep(bench);
+    ck_assert_ptr_eq(strstr(fake_host_log(bench->host), "vm exec " N " -- cmd /c ipconfig /release\n"
+                                                        "vm net nics=0 " N "\n"
+                                                        "snapshot save " N " vm=" N "\n"
+                                                        "snapshot export " N "\n"
+                                                        "vm rm " N "\n"),
+                     fake_host_log(bench->host));
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+    ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_VM_ID), "");
+    CC_VECTOR("07-H2");
+    ask_awake(bench);
+    is_awake(bench);
+    ck_assert_uint_eq(fake_host_vm_nics(bench->host, N), 1);
+}
+BENCH_TEST(hibernate__drops_the_nic, drops_the_nic)
+
+/* --- failures ---------------------------------------------------------------------------------------------------------------- */
+
+static void still_there(struct provider_bench *bench, const char *event) {
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm rm"), 0);
+    ck_assert_uint_eq(fake_host_vm_memory(bench->host, N), 77);
+    ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_VM_ID), fake_host_vm_id(bench->host, N));
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+    ck_assert(provider_bench_has_event(bench, event));
+}
+
+static void nic_drop_fails(struct provider_bench *bench) {
+    make(bench, WINDOWS_POD);
+    fake_host_fail_nth(bench->host, "vm net", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    fake_host_fail_nth(bench->host, "vm exec", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    ask_sleep(bench);
+    ck_assert_str_eq(fake_host_log(bench->host), "vm exec " N " -- cmd /c ipconfig /release\n"
+                                                 "vm net nics=0 " N "\n"
+                                                 "vm exec " N " -- cmd /c ipconfig /renew\n");
+    still_there(bench, "Warning HibernateNetResizeFailed: update: drop nics of vm");
+    ck_assert_double_eq(hibernates(bench, "dhcp_release", "failed"), 1);
+    ck_assert_double_eq(hibernates(bench, "netresize", "failed"), 1);
+}
+
+static void cancelled_update(void *argument) {
+    struct provider_bench *bench = argument;
+
+    cc_ignore(provider_bench_update(bench, "demo-0", NULL), "it was cancelled");
+}
+
+/* Cancels the update 500 ms after its start. */
+static void ask_sleep_and_cancel(struct provider_bench *bench) {
+    provider_bench_annotate(bench, "demo-0", SLEEP);
+    struct cc_fiber *fiber = cc_fiber_start(bench->loop, "update", cancelled_update, bench);
+    provider_bench_sleep(500);
+    cc_fiber_cancel(fiber);
+    cc_fiber_join(fiber);
+}
+
+static void nic_drop_cancelled(struct provider_bench *bench) {
+    make(bench, WINDOWS_POD);
+    fake_host_fail_nth(bench->host, "vm net", 1, (struct fake_fault){.kind = FAKE_HANG});
+    ask_sleep_and_cancel(bench);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm exec " N " -- cmd /c ipconfig /renew"), 1);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "snapshot save"), 0);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm net"), 1);
+    ck_assert_str_eq(vk_entry_state(entry_of(bench)), "failed");
+    /* At the API server only once it is certain that the daemon goes on: a restart resumes it instead. */
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernating");
+    provider_bench_sleep(14000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+}
+START_TEST(hibernate__nic_drop_fails) {
+    provider_bench_run(NULL, nic_drop_fails);
+    provider_bench_run(NULL, nic_drop_cancelled);
+    CC_VECTOR("07-H3");
+}
+END_TEST
+
+static void save_fails(struct provider_bench *bench) {
+    make(bench, WINDOWS_POD);
+    fake_host_fail_nth(bench->host, "snapshot save", 1, (struct fake_fault){.kind = FAKE_FAIL, .message = "no space left on device"});
+    ask_sleep(bench);
+    ck_assert_str_eq(fake_host_log(bench->host), "vm exec " N " -- cmd /c ipconfig /release\n"
+                                                 "vm net nics=0 " N "\n"
+                                                 "snapshot save " N " vm=" N "\n"
+                                                 "vm net nics=1 " N "\n"
+                                                 "vm exec " N " -- cmd /c ipconfig /renew\n");
+    still_there(bench, "Warning HibernateSnapshotFailed: update: ");
+    ck_assert_ptr_nonnull(strstr(provider_bench_annotation(bench, "demo-0", CC_KEY_LIFECYCLE_MESSAGE), "no space left"));
+}
+
+static void save_cancelled(struct provider_bench *bench) {
+    make(bench, WINDOWS_POD);
+    fake_host_fail_nth(bench->host, "snapshot save", 1, (struct fake_fault){.kind = FAKE_HANG});
+    ask_sleep_and_cancel(bench);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm net nics=1"), 1);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm exec " N " -- cmd /c ipconfig /renew"), 1);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm rm"), 0);
+    ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_VM_ID), fake_host_vm_id(bench->host, N));
+    ck_assert_str_eq(vk_entry_state(entry_of(bench)), "failed");
+}
+START_TEST(hibernate__save_fails) {
+    provider_bench_run(NULL, save_fails);
+    provider_bench_run(NULL, save_cancelled);
+    CC_VECTOR("07-H4");
+}
+END_TEST
+
+static void rollback_takes_the_new_nic(struct provider_bench *bench) {
+    char mac[32];
+
+    make(bench, WINDOWS_POD);
+    snprintf(mac, sizeof mac, "%s", fake_host_vm_mac(bench->host, N, 0));
+    fake_host_set_auto_lease(bench->host, false);
+    provider_bench_break_registry(bench, CC_REGISTRY_PUT_MANIFEST, 1);
+    ask_sleep(bench);
+    still_there(bench, "Warning HibernatePushFailed: update: ");
+    ck_assert_str_ne(fake_host_vm_mac(bench->host, N, 0), mac);
+    ck_assert_str_eq(entry_of(bench)->vm->mac, fake_host_vm_mac(bench->host, N, 0));
+    ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_IP), "");
+}
+
+static void rollback_without_inspect_keeps_the_record(struct provider_bench *bench) {
+    char mac[32];
+
+    make(bench, WINDOWS_POD);
+    snprintf(mac, sizeof mac, "%s", fake_host_vm_mac(bench->host, N, 0));
+    provider_bench_break_registry(bench, CC_REGISTRY_PUT_MANIFEST, 1);
+    fake_host_fail_always(bench->host, "vm inspect", (struct fake_fault){.kind = FAKE_FAIL});
+    ask_sleep(bench);
+    ck_assert_str_eq(entry_of(bench)->vm->mac, mac); /* decision 29 */
+}
+
+static int inspect_static(void *ctx, const char *id_or_name, const struct vk_vm **ret, struct cc_err *err) {
+    struct vk_vm *vm = vk_vm_new();
+
+    (void)ctx;
+    (void)err;
+    vm->id = cc_arena_strdup(&vm->arena, id_or_name);
+    vm->name = N;
+    vm->state = "running";
+    vm->mac = "02:00:00:00:00:b1";
+    vm->ip = "10.9.9.9";
+    vm->nics = CC_ARENA_NEW(&vm->arena, struct vk_nic);
+    vm->nics[0] = (struct vk_nic){.tap = "", .mac = vm->mac, .is_static = true, .ip = vm->ip, .gateway = "", .prefix = 24};
+    vm->nic_count = 1;
+    *ret = vm;
+    return 0;
+}
+
+static void rollback_takes_a_static_nic(struct provider_bench *bench) {
+    make(bench, WINDOWS_POD);
+    struct vk_runtime_ops ops = *bench->provider->options.runtime.ops;
+
+    ops.inspect = inspect_static;
+    bench->provider->options.runtime.ops = &ops;
+    fake_host_fail_nth(bench->host, "snapshot save", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    ask_sleep(bench);
+    ck_assert_str_eq(entry_of(bench)->vm->mac, "02:00:00:00:00:b1");
+    ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_VM_ID), fake_host_vm_id(bench->host, N));
+    ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_IP), "10.9.9.9");
+    provider_bench_stop(bench);
+}
+
+START_TEST(hibernate__rollback_takes_the_new_nic) {
+    provider_bench_run(NULL, rollback_takes_the_new_nic);
+    provider_bench_run(NULL, rollback_takes_a_static_nic);
+    CC_VECTOR("07-H5");
+    provider_bench_run(NULL, rollback_without_inspect_keeps_the_record);
+}
+END_TEST
+
+static void remove_fails(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    fake_host_fail_nth(bench->host, "vm rm", 1, (struct fake_fault){.kind = FAKE_FAIL, .message = "still running"});
+    ask_sleep(bench);
+    ck_assert_ptr_null(cc_memory_registry_tag(bench->store, N, "hibernate"));
+    ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_VM_ID), fake_host_vm_id(bench->host, N));
+    ck_assert_str_ne(provider_bench_annotation(bench, "demo-0", CC_KEY_IP), "");
+    ck_assert(provider_bench_has_event(bench, "Warning HibernateRemoveFailed: update: remove vm"));
+    ck_assert_uint_eq(fake_host_calls(bench->host, "release"), 0);
+    ck_assert_double_eq(hibernates(bench, "remove", "failed"), 1);
+    CC_VECTOR("07-H6");
+    provider_bench_sleep(16000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+    ck_assert_ptr_nonnull(cc_memory_registry_tag(bench->store, N, "hibernate"));
+}
+BENCH_TEST(hibernate__remove_fails, remove_fails)
+
+static void remove_lost_the_vm(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    fake_host_fail_nth(bench->host, "vm rm", 1, (struct fake_fault){.kind = FAKE_FAIL_AFTER});
+    ask_sleep(bench);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+    ck_assert_ptr_nonnull(cc_memory_registry_tag(bench->store, N, "hibernate"));
+}
+BENCH_TEST(hibernate__remove_that_did_work_is_success, remove_lost_the_vm)
+
+/* Decision 47: half removed. The snapshot is the guest; nothing but the remove is tried again. */
+static void half_removed(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    fake_host_fail_nth(bench->host, "vm rm", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    fake_host_set_latency(bench->host, "vm rm", 1000);
+    provider_bench_annotate(bench, "demo-0", SLEEP);
+    struct cc_fiber *fiber = cc_fiber_start(bench->loop, "update", cancelled_update, bench);
+    while (fake_host_calls(bench->host, "vm rm") == 0)
+        provider_bench_sleep(10);
+    fake_host_set_vm_state(bench->host, N, "stopped", true);
+    cc_fiber_join(fiber);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+    ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_VM_ID), "");
+    ck_assert_ptr_nonnull(cc_memory_registry_tag(bench->store, N, "hibernate"));
+    ck_assert(fake_host_has_snapshot(bench->host, N));
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 1);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm start"), 0);
+    /* A wake asked for now finishes the remove first. */
+    fake_host_log_clear(bench->host);
+    ask_awake(bench);
+    is_awake(bench);
+    ck_assert_ptr_nonnull(strstr(fake_host_log(bench->host), "vm rm " N "\n"));
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm start"), 0);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "snapshot save"), 0);
+}
+BENCH_TEST(hibernate__half_removed_is_finished_not_started, half_removed)
+
+static void retries_with_growing_delay(struct provider_bench *bench) {
+    static const int64_t delays_s[] = {15, 30, 60, 120, 240, 300, 300};
+
+    make(bench, RUN_POD);
+    fake_host_fail_always(bench->host, "snapshot save", (struct fake_fault){.kind = FAKE_FAIL});
+    ask_sleep(bench);
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(delays_s); i++) {
+        int64_t left_ms = cc_mono_diff_ms(entry_of(bench)->retry.due, cc_now_mono());
+
+        ck_assert_uint_eq(fake_host_calls(bench->host, "snapshot save"), i + 1);
+        ck_assert_int_eq(entry_of(bench)->retry.delay_ms, delays_s[i] * 1000);
+        ck_assert_int_le(left_ms, delays_s[i] * 1000);
+        ck_assert_int_ge(left_ms, delays_s[i] * 1000 - 1000);
+        /* An echo of the agent's own patches is no new wish. */
+        ck_assert_int_eq(provider_bench_update(bench, "demo-0", NULL), 0);
+        provider_bench_sleep(left_ms - 100);
+        ck_assert_uint_eq(fake_host_calls(bench->host, "snapshot save"), i + 1);
+        provider_bench_sleep(1000);
+    }
+    fake_host_clear_faults(bench->host);
+    provider_bench_sleep(301000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+    ck_assert(!entry_of(bench)->retry.owed);
+    ck_assert_int_eq(entry_of(bench)->retry.delay_ms, 0);
+    CC_VECTOR("07-H7");
+}
+BENCH_TEST(hibernate__retries_with_growing_delay, retries_with_growing_delay)
+
+static void forgotten_pod_is_owed_nothing(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    fake_host_fail_always(bench->host, "snapshot save", (struct fake_fault){.kind = FAKE_FAIL});
+    ask_sleep(bench);
+    vk_entry_forget(bench->provider, entry_of(bench));
+    provider_bench_sleep(1000000);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "snapshot save"), 1);
+    CC_VECTOR("07-H8"); /* the delays: hibernate__retries_with_growing_delay */
+}
+BENCH_TEST(hibernate__forgotten_pod_is_owed_nothing, forgotten_pod_is_owed_nothing)
+
+/* F17 a: the NIC drop is refused twice; the id stays until it works. */
+static void paused_vm(struct provider_bench *bench) {
+    make(bench, WINDOWS_POD);
+    provider_bench_annotate(bench, "demo-0", SLEEP);
+    provider_bench_stop(bench);
+    ck_assert_int_eq(provider_bench_start(bench, NULL), 0);
+    /* The resumption is under way: two refusals from here on. */
+    fake_host_fail_nth(bench->host, "vm net", 1, (struct fake_fault){.kind = FAKE_FAIL, .message = "vm is paused"});
+    fake_host_fail_nth(bench->host, "vm net", 2, (struct fake_fault){.kind = FAKE_FAIL, .message = "vm is paused"});
+    for (int s = 0; s < 44; s++) {
+        provider_bench_sleep(1000);
+        ck_assert_uint_eq(fake_host_calls(bench->host, "vm rm"), 0);
+        ck_assert_str_ne(provider_bench_annotation(bench, "demo-0", CC_KEY_VM_ID), "");
+        if (s == 12 || s == 17 || s == 42)
+            ck_assert_uint_eq(fake_host_calls(bench->host, "vm net nics=0"), s == 12 ? 1 : 2);
+    }
+    provider_bench_sleep(2000);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm net nics=0"), 3);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm rm"), 1);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+    ck_assert_ptr_nonnull(cc_memory_registry_tag(bench->store, N, "hibernate"));
+}
+BENCH_TEST(hibernate__refused_nic_drop_is_owed, paused_vm)
+
+/* F19 b: the push fails in the middle. */
+static void push_fails(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    provider_bench_break_registry(bench, CC_REGISTRY_PUT_MANIFEST, 2);
+    ask_sleep(bench);
+    still_there(bench, "Warning HibernatePushFailed: update: push snapshot of vm " N);
+    provider_bench_sleep(16000);
+    still_there(bench, "Warning HibernatePushFailed");
+    provider_bench_sleep(30000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm rm"), 1);
+}
+BENCH_TEST(hibernate__failed_push_keeps_the_vm, push_fails)
+
+static void withdrawn(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    fake_host_fail_always(bench->host, "snapshot save", (struct fake_fault){.kind = FAKE_FAIL});
+    ask_sleep(bench);
+    ask_awake(bench);
+    is_awake(bench);
+    ck_assert(!entry_of(bench)->retry.owed);
+}
+BENCH_TEST(hibernate__withdrawn_after_a_failure_is_ready_again, withdrawn)
+
+static void registry_less(struct provider_bench *bench) {
+    make_asleep(bench, RUN_POD);
+    ck_assert(provider_bench_has_event(bench, "Normal Hibernated: snapshot saved locally"));
+    ask_awake(bench);
+    is_awake(bench);
+    ck_assert(fake_host_has_snapshot(bench->host, N));
+}
+START_TEST(hibernate__registry_less) {
+    provider_bench_run(&(struct provider_bench_options){.no_registry = true}, registry_less);
+}
+END_TEST
+
+/* --- wake ------------------------------------------------------------------------------------------------------------------------ */
+
+static void wakes_from_the_local_copy(struct provider_bench *bench) {
+    make_asleep(bench, RUN_POD);
+    ask_awake(bench);
+    ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_VM_ID), fake_host_vm_id(bench->host, N));
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm clone name=" N " snapshot=" N " "), 1);
+    ck_assert(fake_host_has_snapshot(bench->host, N));
+    is_awake(bench);
+    ck_assert_ptr_nonnull(cc_memory_registry_tag(bench->store, N, "hibernate"));
+    ck_assert(provider_bench_has_event(bench, "Normal Woken: cloned from " N));
+    ck_assert_double_eq(provider_bench_metric(bench, metrics(bench)->wake, "ok", NULL, NULL), 1);
+    CC_VECTOR("07-W1");
+}
+BENCH_TEST(wake__from_the_local_copy, wakes_from_the_local_copy)
+
+static void wakes_from_the_registry(struct provider_bench *bench) {
+    make_asleep(bench, RUN_POD);
+    provider_bench_drop_local(bench, N);
+    ask_awake(bench);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "snapshot import " N "-hibernate-import"), 1);
+    is_awake(bench);
+    ck_assert(!fake_host_has_snapshot(bench->host, N "-hibernate-import"));
+    ck_assert(provider_bench_has_event(bench, "Normal Woken: cloned from registry"));
+}
+BENCH_TEST(wake__from_the_registry, wakes_from_the_registry)
+
+static void stale_copy_goes(struct provider_bench *bench) {
+    make_asleep(bench, RUN_POD);
+    provider_bench_drop_local(bench, N);
+    fake_host_add_snapshot(bench->host, &(struct fake_snapshot_spec){.name = N, .memory = 1});
+    fake_host_add_snapshot(bench->host, &(struct fake_snapshot_spec){.name = "fork-" N, .memory = 1});
+    ask_awake(bench);
+    is_awake(bench);
+    ck_assert(!fake_host_has_snapshot(bench->host, N));
+    ck_assert(!fake_host_has_snapshot(bench->host, "fork-" N));
+    ck_assert_double_eq(provider_bench_metric(bench, metrics(bench)->snapshot_verify, "stale", NULL, NULL), 1);
+}
+
+static void copy_without_tag_stays(struct provider_bench *bench) {
+    make_asleep(bench, RUN_POD);
+    cc_memory_registry_drop_tag(bench->store, N, "hibernate");
+    ask_awake(bench);
+    /* Decision 49 */
+    ck_assert(fake_host_has_snapshot(bench->host, N));
+    ck_assert_str_eq(fake_host_log(bench->host), "");
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+    ck_assert(provider_bench_has_event(bench, "Warning WakePullFailed: update: pull hibernation snapshot " N));
+}
+START_TEST(wake__local_copy_that_is_not_the_tags) {
+    provider_bench_run(NULL, stale_copy_goes);
+    provider_bench_run(NULL, copy_without_tag_stays);
+    CC_VECTOR("07-W2");
+}
+END_TEST
+
+static void registry_error_keeps_the_copy(struct provider_bench *bench) {
+    make_asleep(bench, RUN_POD);
+    provider_bench_break_registry(bench, CC_REGISTRY_GET_MANIFEST, 1);
+    ask_awake(bench);
+    ck_assert(fake_host_has_snapshot(bench->host, N));
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm clone"), 0);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+    ck_assert(provider_bench_has_event(bench, "Warning WakePullFailed: update: verify local snapshot " N));
+    ck_assert_double_eq(provider_bench_metric(bench, metrics(bench)->snapshot_verify, "error", NULL, NULL), 1);
+    ck_assert(entry_of(bench)->retry.owed);
+    provider_bench_sleep(15500);
+    is_awake(bench);
+    CC_VECTOR("07-W3");
+}
+BENCH_TEST(wake__registry_error_keeps_the_copy, registry_error_keeps_the_copy)
+
+/* F17 b */
+static void refused_clone_is_owed(struct provider_bench *bench) {
+    static const int64_t at_s[] = {0, 15, 45, 105};
+
+    make_asleep(bench, RUN_POD);
+    for (unsigned i = 1; i <= 3; i++)
+        fake_host_fail_nth(bench->host, "vm clone", i, (struct fake_fault){.kind = FAKE_FAIL, .message = "restore: 400"});
+    struct cc_mono start = cc_now_mono();
+    ask_awake(bench);
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(at_s); i++) {
+        provider_bench_sleep(at_s[i] * 1000 - cc_mono_diff_ms(cc_now_mono(), start) + 900);
+        ck_assert_uint_eq(fake_host_calls(bench->host, "vm clone"), i + 1);
+        ck_assert(fake_host_has_snapshot(bench->host, N));
+        ck_assert_ptr_nonnull(cc_memory_registry_tag(bench->store, N, "hibernate"));
+    }
+    ck_assert_uint_eq(provider_bench_count_events(bench, "Warning WakeCloneFailed"), 3);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "snapshot rm"), 0);
+    is_awake(bench);
+}
+BENCH_TEST(wake__refused_clone_is_owed, refused_clone_is_owed)
+
+static void wake_pods_phase(struct provider_bench *bench) {
+    make_asleep(bench, RUN_POD);
+    provider_bench_sleep(1000);
+    fake_host_set_latency(bench->host, "vm clone", 5000);
+    provider_bench_annotate(bench, "demo-0", CC_KEY_HIBERNATE);
+    struct cc_fiber *fiber = cc_fiber_start(bench->loop, "wake", cancelled_update, bench);
+    provider_bench_sleep(2000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "creating");
+    ck_assert_str_eq(provider_bench_status(bench, "demo-0", "phase"), "Pending");
+    ck_assert_str_eq(provider_bench_condition(bench, "demo-0", "Ready"), "False");
+    cc_fiber_join(fiber);
+    is_awake(bench);
+}
+BENCH_TEST(wake__shows_that_it_is_under_way, wake_pods_phase)
+
+/* --- decision 48: asleep, but never said so --------------------------------------------------------------------------------------- */
+
+static void crashed_after_remove(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    ask_sleep(bench);
+    /* The report was lost. */
+    provider_bench_annotate(bench, "demo-0", CC_KEY_LIFECYCLE_STATE "=hibernating");
+    provider_bench_restart(bench);
+    provider_bench_sleep(1000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+}
+BENCH_TEST(settle__tag_and_no_id, crashed_after_remove)
+
+static void crashed_before_push(struct provider_bench *bench) {
+    char id[64];
+
+    make(bench, RUN_POD);
+    snprintf(id, sizeof id, "%s", fake_host_vm_id(bench->host, N));
+    fake_host_add_snapshot(bench->host, &(struct fake_snapshot_spec){.name = N, .memory = 77, .nics = 1});
+    provider_bench_annotate(bench, "demo-0", SLEEP);
+    provider_bench_annotate(bench, "demo-0", CC_KEY_LIFECYCLE_STATE "=hibernating");
+    fake_host_lose_vm(bench->host, N, false);
+    provider_bench_restart(bench);
+    provider_bench_sleep(1000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+    ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_VM_ID), "");
+    ask_awake(bench);
+    is_awake(bench);
+}
+BENCH_TEST(settle__local_copy_is_pushed, crashed_before_push)
+
+static void nothing_durable(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    provider_bench_annotate(bench, "demo-0", SLEEP);
+    provider_bench_annotate(bench, "demo-0", CC_KEY_LIFECYCLE_STATE "=hibernating");
+    fake_host_lose_vm(bench->host, N, false);
+    provider_bench_restart(bench);
+    fake_host_log_clear(bench->host);
+    provider_bench_sleep(60000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+    ck_assert_ptr_nonnull(strstr(provider_bench_annotation(bench, "demo-0", CC_KEY_LIFECYCLE_MESSAGE),
+                                 "VM lost before its snapshot was durable"));
+    ck_assert_str_eq(fake_host_log(bench->host), "");
+}
+BENCH_TEST(settle__nothing_durable_fails, nothing_durable)
+
+static void old_tag_is_no_proof(struct provider_bench *bench) {
+    provider_bench_publish(bench, N, "hibernate", 5, "r/y:1", NULL, false);
+    provider_bench_make(bench, "demo-0", RUN_POD); /* restored, tag still there */
+    provider_bench_sleep(1000);
+    fake_host_set_vm_memory(bench->host, N, 77);
+    provider_bench_annotate(bench, "demo-0", SLEEP);
+    fake_host_lose_vm(bench->host, N, false);
+    provider_bench_restart(bench);
+    provider_bench_sleep(1000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+}
+BENCH_TEST(settle__old_tag_with_an_id_is_no_proof, old_tag_is_no_proof)
+
+/* A VM that is down with its id cleared and its snapshot durable was on its way out: a start would boot it anew, and the next
+ * save would overwrite the guest. */
+static void cut_off_remove(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    struct vk_runtime runtime = fake_host_runtime(bench->host);
+    ck_assert_int_eq(runtime.ops->snapshot_save(runtime.ctx, N, fake_host_vm_id(bench->host, N), NULL), 0);
+    ck_assert_int_eq(vk_snapshots_push(bench->snapshots, N, "hibernate", "r/y:1", NULL), 0);
+    provider_bench_annotate(bench, "demo-0", SLEEP);
+    provider_bench_annotate(bench, "demo-0", CC_KEY_VM_ID);
+    provider_bench_annotate(bench, "demo-0", CC_KEY_LIFECYCLE_STATE "=hibernating");
+    fake_host_set_vm_state(bench->host, N, "stopped", false);
+    fake_host_log_clear(bench->host);
+    provider_bench_restart(bench);
+    provider_bench_sleep(1000);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm start"), 0);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "snapshot save"), 0);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+    ask_awake(bench);
+    is_awake(bench);
+}
+BENCH_TEST(resume__cut_off_remove_is_finished, cut_off_remove)
+
+static TCase *make_case(void) {
+    TCase *tcase = tcase_create("hibernate");
+
+    tcase_add_test(tcase, hibernate__keeps_the_order);
+    tcase_add_test(tcase, hibernate__no_nic_drop);
+    tcase_add_test(tcase, hibernate__drops_the_nic);
+    tcase_add_test(tcase, hibernate__nic_drop_fails);
+    tcase_add_test(tcase, hibernate__save_fails);
+    tcase_add_test(tcase, hibernate__rollback_takes_the_new_nic);
+    tcase_add_test(tcase, hibernate__remove_fails);
+    tcase_add_test(tcase, hibernate__remove_that_did_work_is_success);
+    tcase_add_test(tcase, hibernate__half_removed_is_finished_not_started);
+    tcase_add_test(tcase, hibernate__retries_with_growing_delay);
+    tcase_add_test(tcase, hibernate__forgotten_pod_is_owed_nothing);
+    tcase_add_test(tcase, hibernate__refused_nic_drop_is_owed);
+    tcase_add_test(tcase, hibernate__failed_push_keeps_the_vm);
+    tcase_add_test(tcase, hibernate__withdrawn_after_a_failure_is_ready_again);
+    tcase_add_test(tcase, hibernate__registry_less);
+    tcase_add_test(tcase, wake__from_the_local_copy);
+    tcase_add_test(tcase, wake__from_the_registry);
+    tcase_add_test(tcase, wake__local_copy_that_is_not_the_tags);
+    tcase_add_test(tcase, wake__registry_error_keeps_the_copy);
+    tcase_add_test(tcase, wake__refused_clone_is_owed);
+    tcase_add_test(tcase, wake__shows_that_it_is_under_way);
+    tcase_add_test(tcase, settle__tag_and_no_id);
+    tcase_add_test(tcase, settle__local_copy_is_pushed);
+    tcase_add_test(tcase, settle__nothing_durable_fails);
+    tcase_add_test(tcase, settle__old_tag_with_an_id_is_no_proof);
+    tcase_add_test(tcase, resume__cut_off_remove_is_finished);
+    return tcase;
+}
+
+int main(void) {
+    Suite *suite = suite_create("provider hibernate");
+
+    suite_add_tcase(suite, make_case());
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

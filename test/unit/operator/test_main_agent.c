@@ -245,8 +245,39 @@ START_TEST(main_agent__a_new_pin_is_no_drift) {
 }
 END_TEST
 
-OP_SUITE_MAIN("operator main agent", main_agent__failure_reasons, main_agent__a_failed_main_is_kept,
-              main_agent__a_failed_main_of_another_spec_is_rebuilt,
+/* The spec is edited while the set sleeps: an image edit gives the state up, any other one keeps it. */
+static void an_edit_of_a_sleeping_main(void *arg) {
+    struct op_test t;
+
+    (void)arg;
+    for (int image = 0; image < 2; image++) {
+        op_test_begin(&t, true);
+        op_put_set(&t, 2, SPEC, "{'phase':'Suspended'}");
+        op_put_agent(&t, 0, P_SLEEPS);
+        op_put_tag(&t, VM_M, "hibernate", IMG);
+        op_edit_spec(&t, 3,
+                     image ? "{'agent':{'image':'" IMG2 "'}}"
+                           : "{'agent':{'image':'" IMG "','serviceAccountName':'agent'}}");
+        ck_assert_int_eq(op_pass(&t), 0);
+        ck_assert_uint_eq(fake_kube_requests(t.api, "DELETE", "/pods/demo-0"), 1);
+        op_drop_pod(&t, "demo-0");
+        ck_assert_int_eq(op_pass(&t), 0);
+        ck_assert(op_has_pod(&t, "demo-0"));
+        ck_assert_int_eq(op_is_flagged(&t, "demo-0", CC_KEY_RESTORE), !image);
+        ck_assert_int_eq(op_has_tag(&t, VM_M, "hibernate"), !image);
+        ck_assert_int_eq(op_set_annotation(&t, CC_KEY_HIBERNATE_RECLAIM) != NULL, !image);
+        op_test_end(&t);
+    }
+    CC_VECTOR("03-100");
+}
+
+START_TEST(main_agent__an_edit_of_a_sleeping_main) {
+    cc_test_run_virtual(an_edit_of_a_sleeping_main, NULL);
+}
+END_TEST
+
+OP_SUITE_MAIN("operator main agent", main_agent__an_edit_of_a_sleeping_main, main_agent__failure_reasons,
+              main_agent__a_failed_main_is_kept, main_agent__a_failed_main_of_another_spec_is_rebuilt,
               main_agent__a_refused_hibernate_recovers_on_unsuspend, main_agent__a_failed_quiesce_stays_parked,
               main_agent__a_failed_main_keeps_the_tags, main_agent__waits_until_ready, main_agent__backoff_and_parking,
               main_agent__a_parked_main_is_not_created_while_suspended, main_agent__a_new_pin_is_no_drift)

@@ -11,9 +11,12 @@
 #include "base/file.h"
 
 #define IDLE_CONNECTIONS_MAX 100L
+/* An idle connection to a peer that has gone silent is given up after 45 s: a watch on it has to be taken up again within a
+ * minute (field case F10). With TCP_USER_TIMEOUT set the kernel goes by that time and not by the number of probes. */
 #define KEEPALIVE_S 30
+#define KEEPALIVE_INTERVAL_S 5
 #define KEEPALIVE_PROBES 3
-#define UNACKNOWLEDGED_MS 120000 /* a peer that acknowledges nothing for so long is dead */
+#define UNACKNOWLEDGED_MS 45000 /* a peer that acknowledges nothing for so long is dead */
 
 struct cc_curl_engine {
     struct cc_loop *loop;
@@ -154,7 +157,7 @@ static void set_socket_options(struct cc_curl_engine *engine, CURL *easy) {
     curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, engine);
     curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(easy, CURLOPT_TCP_KEEPIDLE, (long)KEEPALIVE_S);
-    curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, (long)KEEPALIVE_S);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPINTVL, (long)KEEPALIVE_INTERVAL_S);
 }
 
 void cc_curl_engine_add(struct cc_curl_engine *engine, struct cc_curl_transfer *transfer) {

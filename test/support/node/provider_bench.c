@@ -34,12 +34,19 @@ static enum passage pass(struct provider_bench *bench) {
 static struct fake_fault on_host_call(void *ctx, const char *verb, const char *line) {
     struct provider_bench *bench = ctx;
 
-    (void)line;
+    bool was_alive = !bench->is_dead;
+    enum passage passage;
+
     /* A lease look-up or a ping changes nothing: no place to die at. */
     if (strcmp(verb, "lease") == 0 || strcmp(verb, "ping") == 0 || strcmp(verb, "tcp") == 0 ||
         strcmp(verb, "vm status") == 0)
         return (struct fake_fault){.kind = bench->is_dead ? FAKE_FAIL : FAKE_OK, .code = CC_CANCELED};
-    switch (pass(bench)) {
+    passage = pass(bench);
+    if (passage == DEAD && was_alive && bench->half_remove && strncmp(line, "vm rm ", 6) == 0) {
+        fake_host_set_vm_memory(bench->host, line + 6, 0);
+        fake_host_set_vm_state(bench->host, line + 6, "stopped", false);
+    }
+    switch (passage) {
     case PASS:
         return (struct fake_fault){.kind = FAKE_OK};
     case PASS_THEN_DIE:

@@ -98,7 +98,7 @@ static int network_release(void *ctx, const char *mac, struct cc_err *err) {
     CC_SHIELD_MS(RELEASE_MS);
     int rc = cc_http_open(network->control, &(struct cc_http_request){.method = "DELETE", .url = url}, &response, err);
     if (rc != 0)
-        return cc_err_wrap(err, "release lease of %s", canonical);
+        return cc_err_wrap(err, "release lease of %s", canonical), rc;
     return read_answer(response, canonical, err);
 }
 
@@ -118,7 +118,7 @@ static int connect_socket(int fd, const struct addrinfo *to, const char *ip, int
         return cc_err_errno(err, errno, "connect %s port %d", ip, port);
     int rc = cc_io_wait(fd, CC_IO_WRITE, err);
     if (rc != 0)
-        return cc_err_wrap(err, "connect %s port %d", ip, port);
+        return cc_err_wrap(err, "connect %s port %d", ip, port), rc;
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &failure_bytes) != 0)
         failure = errno;
     return failure == 0 ? 0 : cc_err_errno(err, failure, "connect %s port %d", ip, port);

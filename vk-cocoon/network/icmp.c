@@ -104,7 +104,7 @@ static int await_reply(int fd, const struct sockaddr_in *to, const char *ip, uin
         /* A flood of foreign packets must not hold the loop. */
         int rc = count >= 0 ? cc_yield(err) : cc_io_wait(fd, CC_IO_READ, err);
         if (rc != 0)
-            return cc_err_wrap(err, "echo reply from %s", ip);
+            return cc_err_wrap(err, "echo reply from %s", ip), rc;
     }
 }
 

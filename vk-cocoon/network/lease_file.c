@@ -138,7 +138,7 @@ static int refresh(struct vk_lease_file *file, struct cc_err *err) {
         rc = parse(&text, &arena, &leases, &count, err);
     if (rc != 0) {
         cc_arena_done(&arena);
-        return cc_err_wrap(err, "lease file %s", file->path);
+        return cc_err_wrap(err, "lease file %s", file->path), rc;
     }
     /* A file that was replaced between stat and read gets the older stamp: the next call reads it once more. */
     cc_arena_done(&file->arena);

@@ -40,8 +40,8 @@ int vk_cli_start_failed(const struct vk_cocoon_cli *cli, const char *verb, int r
     return CC_IO;
 }
 
-int vk_cli_garbage(const struct vk_cocoon_cli *cli, const struct vk_cli_call *call, struct cc_err *err) {
-    return cc_err_wrap(err, "cocoon %s %s: output of %s", call->verb, call->subject, cli->binary);
+void vk_cli_garbage(const struct vk_cocoon_cli *cli, const struct vk_cli_call *call, struct cc_err *err) {
+    cc_err_wrap(err, "cocoon %s %s: output of %s", call->verb, call->subject, cli->binary);
 }
 
 const char *vk_cli_exit_text(const struct cc_exit *exit, struct cc_arena *arena) {

@@ -36,7 +36,7 @@ CC_YIELDS CC_MUST_USE int vk_cli_run_combined(struct vk_cocoon_cli *cli, struct 
 /* All that a failed call has printed on stderr (json) or at all (combined). */
 const char *vk_cli_call_text(const struct vk_cli_call *call);
 /* Wraps a parse error: names the program and the verb. */
-int vk_cli_garbage(const struct vk_cocoon_cli *cli, const struct vk_cli_call *call, struct cc_err *err);
+void vk_cli_garbage(const struct vk_cocoon_cli *cli, const struct vk_cli_call *call, struct cc_err *err);
 /* A child that could not be started. "Not found" would be read as the absence of a VM, so every cause becomes CC_IO,
  * except the caller's own TIMEOUT and CANCELED. */
 int vk_cli_start_failed(const struct vk_cocoon_cli *cli, const char *verb, int rc, struct cc_err *err);

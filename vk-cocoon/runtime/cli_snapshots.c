@@ -64,7 +64,7 @@ int vk_cli_snapshot_inspect(void *ctx, const char *snapshot, struct vk_snapshot_
         return CC_NOT_FOUND;
     }
     if (rc == 0 && (rc = vk_snapshot_parse(call.out.data, call.out.len, ret, err)) != 0)
-        rc = vk_cli_garbage(cli, &call, err);
+        vk_cli_garbage(cli, &call, err);
     return rc;
 }
 
@@ -84,7 +84,7 @@ int vk_cli_snapshot_list(void *ctx, struct vk_snapshot_list *ret, struct cc_err 
     vk_arguments_snapshot_list(&call.arguments);
     int rc = vk_cli_run_json(cli, &call, VK_LIST_BYTES_MAX, err);
     if (rc == 0 && (rc = vk_snapshot_list_parse(call.out.data, call.out.len, ret, err)) != 0)
-        rc = vk_cli_garbage(cli, &call, err);
+        vk_cli_garbage(cli, &call, err);
     return rc;
 }
 

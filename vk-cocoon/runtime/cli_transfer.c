@@ -45,14 +45,14 @@ static int read_export(void *ctx, void *bytes, size_t capacity, size_t *ret_coun
     struct vk_transfer *transfer = ctx;
     int rc = cc_io_read(cc_process_out(transfer->process), bytes, capacity, ret_count, err);
 
-    return rc == 0 ? 0 : cc_err_wrap(err, "cocoon %s %s", transfer->verb, transfer->subject);
+    return rc == 0 ? 0 : (cc_err_wrap(err, "cocoon %s %s", transfer->verb, transfer->subject), rc);
 }
 
 static int write_import(void *ctx, const void *bytes, size_t count, struct cc_err *err) {
     struct vk_transfer *transfer = ctx;
     int rc = cc_io_write_all(cc_process_in(transfer->process), bytes, count, err);
 
-    return rc == 0 ? 0 : cc_err_wrap(err, "cocoon %s %s", transfer->verb, transfer->subject);
+    return rc == 0 ? 0 : (cc_err_wrap(err, "cocoon %s %s", transfer->verb, transfer->subject), rc);
 }
 
 int vk_cli_snapshot_export(void *ctx, const char *snapshot, struct vk_transfer **ret, struct cc_reader *ret_reader,
@@ -108,7 +108,7 @@ int vk_cli_transfer_finish(void *ctx, struct vk_transfer *transfer, struct cc_er
     cc_process_close_out(transfer->process);
     int rc = cc_process_wait(transfer->process, &exit, err);
     if (rc != 0)
-        return cc_err_wrap(err, "cocoon %s %s", transfer->verb, transfer->subject);
+        return cc_err_wrap(err, "cocoon %s %s", transfer->verb, transfer->subject), rc;
     transfer->finished = true;
     if (exit.signal == 0 && exit.status == 0)
         return 0;

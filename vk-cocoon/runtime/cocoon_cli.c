@@ -38,7 +38,7 @@ static int vm_list(void *ctx, struct vk_vm_list *ret, struct cc_err *err) {
     vk_arguments_vm_list(&call.arguments);
     int rc = vk_cli_run_json(cli, &call, VK_LIST_BYTES_MAX, err);
     if (rc == 0 && (rc = vk_vm_list_parse(call.out.data, call.out.len, ret, err)) != 0)
-        rc = vk_cli_garbage(cli, &call, err);
+        vk_cli_garbage(cli, &call, err);
     return rc;
 }
 
@@ -57,7 +57,7 @@ int vk_cli_vm_inspect(void *ctx, const char *id_or_name, const struct vk_vm **re
         return CC_NOT_FOUND;
     }
     if (rc == 0 && (rc = vk_vm_parse(call.out.data, call.out.len, ret, err)) != 0)
-        rc = vk_cli_garbage(cli, &call, err);
+        vk_cli_garbage(cli, &call, err);
     return rc;
 }
 
@@ -73,7 +73,7 @@ static int vm_clone(void *ctx, const struct vk_clone_options *options, const str
     if (rc == 0)
         rc = vk_cli_run_json(cli, &call, VK_RECORD_BYTES_MAX, err);
     if (rc == 0 && (rc = vk_vm_parse(call.out.data, call.out.len, ret, err)) != 0)
-        rc = vk_cli_garbage(cli, &call, err);
+        vk_cli_garbage(cli, &call, err);
     return rc;
 }
 
@@ -105,7 +105,7 @@ static int vm_run(void *ctx, const struct vk_run_options *options, const struct 
     if (rc == 0)
         rc = vk_cli_run_json(cli, &call, VK_RECORD_BYTES_MAX, err);
     if (rc == 0 && (rc = vk_vm_parse(call.out.data, call.out.len, &vm, err)) != 0)
-        rc = vk_cli_garbage(cli, &call, err);
+        vk_cli_garbage(cli, &call, err);
     if (rc == 0 && (!vk_vm_is_running(vm) || vm->pid == 0))
         rc = look_again(cli, &vm, err);
     if (rc == 0)
@@ -158,7 +158,7 @@ static int vm_reclaim(void *ctx, const char *id, enum vk_reclaim_outcome *ret, s
     if (rc == 0)
         rc = vk_cli_run_json(cli, &call, VK_RECORD_BYTES_MAX, err);
     if (rc == 0 && (rc = vk_reclaim_parse(call.out.data, call.out.len, ret, err)) != 0)
-        rc = vk_cli_garbage(cli, &call, err);
+        vk_cli_garbage(cli, &call, err);
     return rc;
 }
 
@@ -177,7 +177,7 @@ static int vm_exec(void *ctx, const struct vk_exec_options *options, struct cc_b
     if (rc == 0)
         rc = vk_cli_options(cli, &call, &process, err);
     if (rc != 0)
-        return cc_err_wrap(err, "cocoon vm exec");
+        return cc_err_wrap(err, "cocoon vm exec"), rc;
     if (!output) {
         cc_buf_init(&call.out, EXEC_DISCARDED_BYTES);
         output = &call.out;
@@ -205,7 +205,7 @@ int vk_cocoon_cli_exec_start(struct vk_cocoon_cli *cli, const struct vk_exec_opt
     if (rc == 0)
         rc = vk_cli_options(cli, &call, &process, err);
     if (rc != 0)
-        return cc_err_wrap(err, "cocoon vm exec");
+        return cc_err_wrap(err, "cocoon vm exec"), rc;
     cc_log_debug("cocoon vm exec", CC_KV("vm", options->vm_id));
     process.in = with_stdin ? CC_STDIO_PIPE : CC_STDIO_NULL;
     process.out = process.error = CC_STDIO_PIPE;

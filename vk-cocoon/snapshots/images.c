@@ -201,7 +201,7 @@ int vk_snapshots_ensure_run_image(struct vk_snapshots *snapshots, const char *im
     };
     int rc = cc_flights_do(snapshots->images, key, VK_FLIGHT_MS, run_ensure, ensure, free_ensure, err);
     if (rc != 0)
-        return cc_err_wrap(err, "ensure image %s", image);
+        return cc_err_wrap(err, "ensure image %s", image), rc;
     *ret = cc_arena_strdup(arena, cc_text_or(cc_strmap_get(&snapshots->boot_names, key), image));
     return 0;
 }
@@ -221,5 +221,5 @@ int vk_snapshots_ensure_base_image(struct vk_snapshots *snapshots, const struct 
         rc = runtime->ops->image_present(runtime->ctx, record->image_digest, &present, err);
     if (rc == 0 && !present)
         rc = vk_snapshots_ensure_run_image(snapshots, record->image, false, &arena, &name, err);
-    return rc == 0 ? 0 : cc_err_wrap(err, "ensure snapshot base image %s", record->image);
+    return rc == 0 ? 0 : (cc_err_wrap(err, "ensure snapshot base image %s", record->image), rc);
 }

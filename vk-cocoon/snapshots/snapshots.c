@@ -133,10 +133,10 @@ int vk_snapshots_push(struct vk_snapshots *snapshots, const char *vm_name, const
         return cc_err_set(err, CC_UNSUPPORTED, "push snapshot %s: no registry is configured", vm_name);
     int rc = cc_semaphore_acquire(&snapshots->push_gate, 1, err);
     if (rc != 0)
-        return cc_err_wrap(err, "push snapshot %s: wait for the push gate", vm_name);
+        return cc_err_wrap(err, "push snapshot %s: wait for the push gate", vm_name), rc;
     rc = push_verified(snapshots, &options, err);
     cc_semaphore_release(&snapshots->push_gate, 1);
-    return rc == 0 ? 0 : cc_err_wrap(err, "push snapshot %s:%s", vm_name, tag);
+    return rc == 0 ? 0 : (cc_err_wrap(err, "push snapshot %s:%s", vm_name, tag), rc);
 }
 
 /* --- pull --------------------------------------------------------------------------------------------------------- */
@@ -173,7 +173,7 @@ static int run_pull(void *arg, struct cc_err *err) {
     int rc = cc_snapshot_pull(&pull->snapshots->registry, pull->repository, pull->tag, &sink, err);
     rc = vk_import_end(&import, rc, err);
     if (rc != 0)
-        return cc_err_wrap(err, "pull snapshot %s:%s as %s", pull->repository, pull->tag, pull->local);
+        return cc_err_wrap(err, "pull snapshot %s:%s as %s", pull->repository, pull->tag, pull->local), rc;
     cc_log_info("snapshot pulled", CC_KV("repository", pull->repository), CC_KV("tag", pull->tag),
                 CC_KV("snapshot", pull->local));
     return 0;

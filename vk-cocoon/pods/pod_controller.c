@@ -123,7 +123,12 @@ static void on_pod(void *ctx, const struct cc_object *old_object, const struct c
         if (old_pod && !cc_object_is_deleting(&new_pod->base.meta))
             controller->options.provider.ops->recheck_status(controller->options.provider.ctx, new_pod);
     }
-    if (!old_pod || !new_pod || vk_pod_changed(old_pod, new_pod))
+    bool is_update = old_pod && new_pod;
+    /* A pod that fails backs off, and its own annotations must not push it; but a delete or another wish of somebody is
+     * looked at now. */
+    if (!is_update || vk_pod_changed_by_others(old_pod, new_pod))
+        vk_rate_limit_forget(controller->limit, key);
+    if (!is_update || vk_pod_changed(old_pod, new_pod))
         enqueue(controller, key);
 }
 

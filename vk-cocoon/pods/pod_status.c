@@ -5,6 +5,49 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "meta/keys.h"
+
+/* Runtime, lifecycle and post-clone annotations: contract/02 chapter 3. */
+static const char *const own_keys[] = {
+    CC_KEY_VM_ID,
+    CC_KEY_IP,
+    CC_KEY_VNC_PORT,
+    CC_KEY_LIFECYCLE_STATE,
+    CC_KEY_LIFECYCLE_GENERATION,
+    CC_KEY_LIFECYCLE_MESSAGE,
+    CC_KEY_POST_CLONE_HINT,
+    CC_KEY_POST_CLONE_STATE,
+    CC_KEY_POST_CLONE_ERRORS,
+};
+
+static bool is_own_key(const char *key) {
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(own_keys); i++)
+        if (cc_text_equal(key, own_keys[i]))
+            return true;
+    return false;
+}
+
+/* Every annotation of `a` that is not ours is in `b` with the same value. */
+static bool has_others_annotations(const struct cc_strmap *a, const struct cc_strmap *b) {
+    for (size_t i = 0; i < a->count; i++) {
+        const char *value = cc_strmap_get(b, a->items[i].key);
+        if (!is_own_key(a->items[i].key) && (!value || !cc_text_equal(value, a->items[i].value)))
+            return false;
+    }
+    return true;
+}
+
+bool vk_pod_changed_by_others(const struct cc_pod *old_pod, const struct cc_pod *new_pod) {
+    const struct cc_object_meta *a = &old_pod->base.meta, *b = &new_pod->base.meta;
+    if (!vk_pod_changed(old_pod, new_pod))
+        return false;
+    bool is_ours = cc_text_equal(a->uid, b->uid) && a->deletion.ns == b->deletion.ns &&
+                   a->deletion_grace_s == b->deletion_grace_s && cc_strmap_equal(&a->labels, &b->labels) &&
+                   !cc_strmap_equal(&a->annotations, &b->annotations) &&
+                   has_others_annotations(&a->annotations, &b->annotations) &&
+                   has_others_annotations(&b->annotations, &a->annotations);
+    return !is_ours;
+}
 
 bool vk_pod_changed(const struct cc_pod *old_pod, const struct cc_pod *new_pod) {
     const struct cc_object_meta *a = &old_pod->base.meta, *b = &new_pod->base.meta;

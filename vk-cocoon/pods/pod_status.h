@@ -13,6 +13,8 @@
 
 /* Old and new object of an update differ in what concerns the provider (3.2): the relevant digest, deletion, or uid. */
 bool vk_pod_changed(const struct cc_pod *old_pod, const struct cc_pod *new_pod);
+/* vk_pod_changed, and not only by annotations that the agent itself writes: somebody asks for something. */
+bool vk_pod_changed_by_others(const struct cc_pod *old_pod, const struct cc_pod *new_pod);
 /* 3.3.2: some container status is neither terminated nor waiting. */
 bool vk_pod_is_running(const struct cc_pod *pod);
 /* Phase Failed or Succeeded: never created or updated. */

@@ -20,7 +20,7 @@ struct vk_rate_limit *vk_rate_limit_new(double qps, int64_t burst);
 void vk_rate_limit_free(struct vk_rate_limit *limit);
 /* Counts one add and gives the delay until the key may run, in ns. */
 int64_t vk_rate_limit_delay_ns(struct vk_rate_limit *limit, const char *key, struct cc_mono now);
-/* The key succeeded: its own back-off starts anew. */
+/* The key succeeded, or something new is asked of it: its own back-off starts anew. */
 void vk_rate_limit_forget(struct vk_rate_limit *limit, const char *key);
 size_t vk_rate_limit_count(const struct vk_rate_limit *limit); /* keys that are remembered */
 

@@ -40,6 +40,8 @@ struct recorder {
     const char *fail_reason;
     int64_t takes_ms[3];
     size_t observed, rechecked, busy, running;
+    void (*on_call)(void *ctx, const struct cc_pod *pod);
+    void *on_call_ctx;
 };
 
 static size_t find_tracked(const struct recorder *recorder, const char *name) {
@@ -74,6 +76,8 @@ static int do_call(struct recorder *recorder, enum verb verb, const struct cc_po
     recorder->running++;
     int rc = recorder->takes_ms[verb] ? cc_sleep_ms(recorder->takes_ms[verb], err) : CC_OK;
     recorder->running--;
+    if (recorder->on_call)
+        recorder->on_call(recorder->on_call_ctx, pod);
     if (!rc && recorder->fail_count[verb] != 0) {
         recorder->fail_count[verb] -= recorder->fail_count[verb] > 0;
         rc = cc_err_set(err, (enum cc_code)recorder->fail_code[verb], "provider says no");
@@ -409,6 +413,37 @@ IN_FIBER(pods__are_retried_for_ever_at_most_five_minutes_apart) {
     ck_assert_uint_gt(before, 250);
     sleep_ms(INT64_C(3600) * 1000);
     ck_assert_uint_ge(count_calls(&world, CREATE), before + 11);
+    tear_down(&world);
+}
+
+/* Each failed create patches the lifecycle twice; both patches come back through the watch. */
+static void patch_lifecycle(void *ctx, const struct cc_pod *pod) {
+    struct world *world = ctx;
+    char patch[160];
+    snprintf(patch, sizeof(patch),
+             "{'metadata':{'annotations':{'vm.cocoonstack.io/lifecycle-state-message':'try %zu'}}}",
+             world->provider->call_count);
+    fake_kube_touch(world->server, "pods", "ns", pod->base.meta.name, patch);
+}
+
+IN_FIBER(pods__own_annotations_do_not_speed_up_a_failing_pod_and_a_delete_does_not_wait_for_it) {
+    struct world world;
+    set_up(&world);
+    put_demo(&world, "", NULL);
+    world.provider->fail_code[CREATE] = CC_IO;
+    world.provider->fail_count[CREATE] = -1;
+    world.provider->on_call = patch_lifecycle;
+    world.provider->on_call_ctx = &world;
+    started(&world);
+    sleep_ms(INT64_C(2) * 3600 * 1000);
+    size_t creates = count_calls(&world, CREATE);
+    ck_assert_uint_gt(creates, 20);
+    ck_assert_uint_lt(creates, 60);
+    sleep_ms(10000);
+    delete_demo(&world, 1);
+    sleep_ms(500);
+    ck_assert_uint_eq(count_calls(&world, DELETE), 1);
+    ck_assert(!demo_exists(&world));
     tear_down(&world);
 }
 
@@ -892,6 +927,7 @@ int main(void) {
     tcase_add_test(tests, pods__failed_create_shows_in_the_status);
     tcase_add_test(tests, pods__a_busy_pod_is_retried_without_being_shown_as_failed);
     tcase_add_test(tests, pods__are_retried_for_ever_at_most_five_minutes_apart);
+    tcase_add_test(tests, pods__own_annotations_do_not_speed_up_a_failing_pod_and_a_delete_does_not_wait_for_it);
     tcase_add_test(tests, pods__of_a_full_node_are_all_created);
     tcase_add_test(tests, pods__running_pod_is_torn_down_and_removed_after_its_grace);
     tcase_add_test(tests, pods__not_running_pod_is_torn_down_before_the_final_delete);

@@ -121,6 +121,32 @@ START_TEST(pod_status__only_relevant_changes_count) {
 }
 END_TEST
 
+static bool changed_by_others(const char *old_metadata, const char *new_metadata) {
+    const struct cc_pod *old_pod = pod_of(old_metadata, "'containers':[{'name':'agent'}]", "");
+    const struct cc_pod *new_pod = pod_of(new_metadata, "'containers':[{'name':'agent'}]", "");
+    bool result = vk_pod_changed_by_others(old_pod, new_pod);
+    cc_pod_unref(old_pod);
+    cc_pod_unref(new_pod);
+    return result;
+}
+
+START_TEST(pod_status__own_annotations_are_told_from_wishes_of_others) {
+#define READY "'vm.cocoonstack.io/lifecycle-state':'ready'"
+#define FAILED "'vm.cocoonstack.io/lifecycle-state':'failed','vm.cocoonstack.io/lifecycle-state-message':'x'"
+    ck_assert(!changed_by_others("", ""));
+    ck_assert(!changed_by_others("", "'annotations':{" READY "}"));
+    ck_assert(!changed_by_others("'annotations':{" READY ",'vm.cocoonstack.io/id':'1'}", "'annotations':{" FAILED "}"));
+    ck_assert(changed_by_others("'annotations':{" READY "}",
+                                "'annotations':{" FAILED ",'vm.cocoonstack.io/hibernate':'true'}"));
+    ck_assert(changed_by_others("'annotations':{" READY ",'vm.cocoonstack.io/hibernate':'true'}",
+                                "'annotations':{" FAILED "}"));
+    ck_assert(changed_by_others("'annotations':{'a':'1'}", "'annotations':{'a':'2'}"));
+    ck_assert(changed_by_others("", "'labels':{'a':'b'}"));
+    ck_assert(changed_by_others("", "'deletionTimestamp':'2026-08-30T12:00:00Z','annotations':{" READY "}"));
+    ck_assert(changed_by_others("", "'uid':'B'"));
+}
+END_TEST
+
 START_TEST(pod_status__running_and_finished) {
     static const struct {
         const char *status;
@@ -188,6 +214,7 @@ int main(void) {
     tcase_add_test(tests, rate_limit__negative_rate_means_no_bucket);
     tcase_add_test(tests, rate_limit__a_key_without_success_waits_twice_as_long_each_time);
     tcase_add_test(tests, pod_status__only_relevant_changes_count);
+    tcase_add_test(tests, pod_status__own_annotations_are_told_from_wishes_of_others);
     tcase_add_test(tests, pod_status__running_and_finished);
     tcase_add_test(tests, pod_status__failure_depends_on_the_restart_policy);
     suite_add_tcase(suite, tests);

@@ -61,8 +61,7 @@ int vk_cli_vm_inspect(void *ctx, const char *id_or_name, const struct vk_vm **re
     return rc;
 }
 
-/* --- bring-up ------------------------------------------------------------------------------------------------------
- */
+/* --- bring-up ----------------------------------------------------------------------------------------------------- */
 
 static int vm_clone(void *ctx, const struct vk_clone_options *options, const struct vk_vm **ret, struct cc_err *err) {
     struct vk_cocoon_cli *cli = ctx;
@@ -115,8 +114,7 @@ static int vm_run(void *ctx, const struct vk_run_options *options, const struct 
     return rc;
 }
 
-/* --- changes of one VM ----------------------------------------------------------------------------------------------
- */
+/* --- changes of one VM -------------------------------------------------------------------------------------------- */
 
 static int vm_start(void *ctx, const char *id, struct cc_err *err) {
     struct vk_cli_call call cc_cleanup(vk_cli_call_done);
@@ -162,8 +160,7 @@ static int vm_reclaim(void *ctx, const char *id, enum vk_reclaim_outcome *ret, s
     return rc;
 }
 
-/* --- the guest ------------------------------------------------------------------------------------------------------
- */
+/* --- the guest ---------------------------------------------------------------------------------------------------- */
 
 static int vm_exec(void *ctx, const struct vk_exec_options *options, struct cc_buf *output, int *ret_exit_code,
                    struct cc_err *err) {

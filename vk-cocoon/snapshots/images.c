@@ -29,8 +29,7 @@ static bool is_url(const char *image) {
     return cc_text_starts_with(image, "http://") || cc_text_starts_with(image, "https://");
 }
 
-/* --- cloud images
- * ----------------------------------------------------------------------------------------------------- */
+/* --- cloud images ------------------------------------------------------------------------------------------------- */
 
 static bool is_disk_layer(const struct cc_descriptor *layer) {
     static const char *const types[] = {
@@ -93,8 +92,7 @@ static int import_cloud_image(struct vk_snapshots *snapshots, const char *reposi
     return vk_import_end(&import, rc, err);
 }
 
-/* --- run images
- * ------------------------------------------------------------------------------------------------------- */
+/* --- run images --------------------------------------------------------------------------------------------------- */
 
 struct ensure {
     struct vk_snapshots *snapshots;

@@ -62,7 +62,7 @@ static void make_id(struct fake_host *host, const char *prefix, char ret[32]) {
         ret[i] = digits[number % 32];
 }
 
-/* --- virtual machines ------------------------------------------------------------------------------------------- */
+/* --- virtual machines --------------------------------------------------------------------------------------------- */
 
 struct fake_vm *fake_vm_find(const struct fake_host *host, const char *id_or_name) {
     for (struct fake_vm *vm = host->vms; vm; vm = vm->next)
@@ -289,7 +289,8 @@ struct fake_snapshot *fake_snapshot_create(struct fake_host *host, const struct 
 
     make_id(host, "SN", snapshot->id);
     snprintf(snapshot->name, sizeof snapshot->name, "%s", spec->name);
-    snprintf(snapshot->hypervisor, sizeof snapshot->hypervisor, "%s", spec->hypervisor ? spec->hypervisor : "cloud-hypervisor");
+    snprintf(snapshot->hypervisor, sizeof snapshot->hypervisor, "%s",
+             spec->hypervisor ? spec->hypervisor : "cloud-hypervisor");
     snprintf(snapshot->image, sizeof snapshot->image, "%s", cc_text_or(spec->image, ""));
     snprintf(snapshot->image_digest, sizeof snapshot->image_digest, "%s", cc_text_or(spec->image_digest, ""));
     snprintf(snapshot->image_type, sizeof snapshot->image_type, "%s", cc_text_or(spec->image_type, ""));

@@ -25,7 +25,7 @@ void fake_host_free(struct fake_host *host); /* no call may be running; NULL is 
 struct vk_runtime fake_host_runtime(struct fake_host *host);
 struct vk_network fake_host_network(struct fake_host *host);
 
-/* --- virtual machines ------------------------------------------------------------------------------------------- */
+/* --- virtual machines --------------------------------------------------------------------------------------------- */
 
 struct fake_vm_spec {
     const char *name;
@@ -86,8 +86,7 @@ const char *fake_host_image_digest(const struct fake_host *host, const char *nam
 /* A --from-dir directory. */
 void fake_host_add_directory(struct fake_host *host, const char *path, uint64_t memory);
 
-/* --- leases and probes ----------------------------------------------------------------------------------------------
- */
+/* --- leases and probes -------------------------------------------------------------------------------------------- */
 
 /* False: new NICs get no lease until fake_host_set_lease. */
 void fake_host_set_auto_lease(struct fake_host *host, bool on);
@@ -114,8 +113,7 @@ void fake_host_log_clear(struct fake_host *host);
  * bare verb, e.g. "vm inspect". */
 size_t fake_host_calls(const struct fake_host *host, const char *prefix);
 
-/* --- faults ---------------------------------------------------------------------------------------------------------
- */
+/* --- faults ------------------------------------------------------------------------------------------------------- */
 
 enum fake_fault_kind {
     FAKE_OK,
@@ -149,8 +147,7 @@ void fake_host_on_call(struct fake_host *host,
 /* Each call of the verb takes this long. */
 void fake_host_set_latency(struct fake_host *host, const char *verb, int64_t ms);
 
-/* --- events ---------------------------------------------------------------------------------------------------------
- */
+/* --- events ------------------------------------------------------------------------------------------------------- */
 
 /* While somebody watches, changes queue events by themselves (06 chapter 4: a new stream announces every VM as ADDED).
  * Queues one event by hand, for a VM that exists, or a made-up record when record is given (borrowed). */

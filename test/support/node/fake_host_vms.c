@@ -283,8 +283,7 @@ int fake_vm_reclaim(void *ctx, const char *id, enum vk_reclaim_outcome *ret, str
     return rc;
 }
 
-/* --- events ---------------------------------------------------------------------------------------------------------
- */
+/* --- events ------------------------------------------------------------------------------------------------------- */
 
 void fake_host_emit(struct fake_host *host, enum vk_event_type type, const struct vk_vm *record) {
     struct fake_queued_event *event = CC_NEW(struct fake_queued_event);

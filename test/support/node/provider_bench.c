@@ -12,8 +12,7 @@
 #include "obs/log.h"
 #include "support/fiber_test.h"
 
-/* --- the crash plan: every call that leaves the process passes here
- * ------------------------------------------------------- */
+/* --- the crash plan: every call that leaves the process passes here ----------------------------------------------- */
 
 enum passage { PASS, PASS_THEN_DIE, DEAD };
 
@@ -122,8 +121,7 @@ static void close_exchange(void *ctx, void *stream) {
 
 static const struct cc_kube_transport_ops transport_ops = {open_exchange, read_exchange, close_exchange};
 
-/* --- the daemon
- * ---------------------------------------------------------------------------------------------------------------- */
+/* --- the daemon --------------------------------------------------------------------------------------------------- */
 
 static void on_event(void *ctx, const struct cc_event_object *object, enum cc_event_type type, const char *reason,
                      const char *message) {
@@ -257,9 +255,7 @@ void provider_bench_run(const struct provider_bench_options *options, void (*bod
     cc_loop_free(bench.loop);
 }
 
-/* --- pods
- * ------------------------------------------------------------------------------------------------------------------------
- */
+/* --- pods --------------------------------------------------------------------------------------------------------- */
 
 const struct cc_pod *provider_bench_pod(struct provider_bench *bench, const char *name) {
     const json_t *json = fake_kube_get(bench->server, "pods", "ns", name);
@@ -379,8 +375,7 @@ void provider_bench_break_registry(struct provider_bench *bench, enum cc_registr
     cc_memory_registry_fail(bench->store, op, 1, count, CC_UNAVAILABLE, 503, NULL, false);
 }
 
-/* --- what can be seen
- * -------------------------------------------------------------------------------------------------------------- */
+/* --- what can be seen --------------------------------------------------------------------------------------------- */
 
 const char *provider_bench_annotation(struct provider_bench *bench, const char *name, const char *key) {
     const json_t *pod = fake_kube_get(bench->server, "pods", "ns", name);

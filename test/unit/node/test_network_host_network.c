@@ -21,8 +21,7 @@
 #include "support/fiber_test.h"
 #include "support/vectors.h"
 
-/* --- MAC addresses
- * ---------------------------------------------------------------------------------------------------- */
+/* --- MAC addresses ------------------------------------------------------------------------------------------------ */
 
 START_TEST(mac__canonical_form) {
     static const struct {
@@ -76,8 +75,7 @@ START_TEST(mac__which_leases_are_released) {
 }
 END_TEST
 
-/* --- echo packets
- * -------------------------------------------------------------------------------------------------------- */
+/* --- echo packets ------------------------------------------------------------------------------------------------- */
 
 START_TEST(icmp__echo_request) {
     static const uint8_t expected[] = {0x08, 0x00, 0xf5, 0x28, 0x12, 0x34, 0x00, 0x01, 0x76,
@@ -112,8 +110,7 @@ START_TEST(icmp__only_the_probed_address_answers) {
 }
 END_TEST
 
-/* --- cocoon-net
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- cocoon-net --------------------------------------------------------------------------------------------------- */
 
 struct cocoon_net {
     char directory[64], path[96];
@@ -327,8 +324,7 @@ START_TEST(network__release_in_a_cancelled_fiber) {
 }
 END_TEST
 
-/* --- probes
- * ------------------------------------------------------------------------------------------------------------------ */
+/* --- probes ------------------------------------------------------------------------------------------------------- */
 
 static void probes_tcp(void *arg) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

@@ -141,8 +141,7 @@ START_TEST(cli__messages_survive_noise) {
 }
 END_TEST
 
-/* --- bring-up ------------------------------------------------------------------------------------------------------
- */
+/* --- bring-up ----------------------------------------------------------------------------------------------------- */
 
 static void brings_up(void *arg) {
     const struct vk_clone_options clone = {.name = "a", .snapshot = "s", .nics = -1, .cpu = {.weight = 1}};
@@ -186,8 +185,7 @@ START_TEST(cli__bring_up) {
 }
 END_TEST
 
-/* --- verbs without output -------------------------------------------------------------------------------------------
- */
+/* --- verbs without output ----------------------------------------------------------------------------------------- */
 
 static void changes(void *arg) {
     enum vk_reclaim_outcome outcome;
@@ -225,8 +223,7 @@ START_TEST(cli__changes_of_a_vm) {
 }
 END_TEST
 
-/* --- guest commands --------------------------------------------------------------------------------------------------
- */
+/* --- guest commands ----------------------------------------------------------------------------------------------- */
 
 static void executes(void *arg) {
     const char *words[] = {"sh", "-c", "x"};
@@ -322,8 +319,7 @@ START_TEST(cli__exec_with_streams_and_logs) {
 }
 END_TEST
 
-/* --- snapshots and images --------------------------------------------------------------------------------------------
- */
+/* --- snapshots and images ----------------------------------------------------------------------------------------- */
 
 static void snapshots(void *arg) {
     struct vk_snapshot_record *record = NULL;
@@ -374,8 +370,7 @@ START_TEST(cli__snapshots_and_images) {
 }
 END_TEST
 
-/* --- transfers
- * -------------------------------------------------------------------------------------------------------- */
+/* --- transfers ---------------------------------------------------------------------------------------------------- */
 
 static void exports(void *arg) {
     struct vk_transfer *transfer = NULL;
@@ -493,8 +488,7 @@ START_TEST(cli__abandoned_import_registers_nothing) {
 }
 END_TEST
 
-/* --- events
- * ------------------------------------------------------------------------------------------------------------ */
+/* --- events ------------------------------------------------------------------------------------------------------- */
 
 struct seen {
     char text[1024];

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "obs/log.h"
+#include "runtime/cocoon_cli.h"
 #include "snapshots/snapshots.h"
 #include "support/fiber_test.h"
 #include "support/memory_registry.h"
@@ -78,8 +79,7 @@ static size_t spool_entries(void) {
     return count;
 }
 
-/* --- push ------------------------------------------------------------------------------------------------------------
- */
+/* --- push --------------------------------------------------------------------------------------------------------- */
 
 static void pushes_and_pulls(void *arg) {
     struct fake_host *other = fake_host_new(2);
@@ -214,8 +214,101 @@ START_TEST(push__unreadable_registry_is_a_failure) {
 }
 END_TEST
 
-/* --- the gate
- * ---------------------------------------------------------------------------------------------------------- */
+/* --- real processes ----------------------------------------------------------------------------------------------- */
+
+static void write_file(const char *name, const void *bytes, size_t count, unsigned mode) {
+    char path[160];
+
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    ck_assert_int_eq(cc_file_replace(path, bytes, count, mode, NULL), 0);
+}
+
+static void remove_file(const char *name) {
+    char path[160];
+
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    unlink(path);
+}
+
+/* The archive of the simulated host's snapshot, whole. */
+static void read_archive(struct cc_buf *into) {
+    struct vk_runtime runtime = fake_host_runtime(host);
+    struct vk_transfer *transfer;
+    struct cc_reader reader;
+    size_t count;
+
+    ck_assert_int_eq(runtime.ops->snapshot_export(runtime.ctx, NAME, &transfer, &reader, NULL), 0);
+    do {
+        ck_assert_int_eq(reader.read(reader.ctx, cc_buf_reserve(into, 8192), 8192, &count, NULL), 0);
+        cc_buf_commit(into, count);
+    } while (count > 0);
+    ck_assert_int_eq(runtime.ops->transfer_finish(runtime.ctx, transfer, NULL), 0);
+    runtime.ops->transfer_free(runtime.ctx, transfer);
+}
+
+static void write_archive(const struct cc_buf *archive) {
+    struct vk_runtime runtime = fake_host_runtime(host);
+    struct vk_transfer *transfer;
+    struct cc_writer writer;
+    struct cc_err err;
+
+    ck_assert_int_eq(runtime.ops->snapshot_import(runtime.ctx, "back", &transfer, &writer, &err), 0);
+    ck_assert_int_eq(writer.write(writer.ctx, archive->data, archive->len, &err), 0);
+    ck_assert_msg(runtime.ops->transfer_finish(runtime.ctx, transfer, &err) == 0, "%s", err.msg);
+    runtime.ops->transfer_free(runtime.ctx, transfer);
+}
+
+/* More than the pipes hold: export and import wait for the registry, and the other way round. */
+static void moves_through_pipes(void *arg) {
+    struct vk_snapshots_options options = {.registry = &registry, .node_name = "node-a", .spool_directory = spool};
+    char binary[160], script[512], path[160];
+    struct cc_buf archive cc_cleanup(cc_buf_done) = {0}, back cc_cleanup(cc_buf_done) = {0};
+    struct cc_err err;
+
+    (void)arg;
+    fake_host_set_memory_padding(host, (size_t)10 * 1024 * 1024);
+    fake_host_add_snapshot(host, &(struct fake_snapshot_spec){.name = NAME, .memory = 4711});
+    cc_buf_init(&archive, (size_t)16 * 1024 * 1024);
+    cc_buf_init(&back, (size_t)16 * 1024 * 1024);
+    read_archive(&archive);
+    write_file("archive", archive.data, archive.len, 0644);
+    snprintf(script, sizeof script,
+             "#!/bin/sh\nD=%s\ncase $2 in export) cat $D/archive; exit $(cat $D/code);; import) cat >$D/imported;; "
+             "rm) echo 'snapshot not found' >&2; exit 1;; esac\n",
+             directory);
+    write_file("cocoon", script, strlen(script), 0755);
+    snprintf(binary, sizeof binary, "%s/cocoon", directory);
+    struct vk_cocoon_cli *cli = vk_cocoon_cli_new(&(struct vk_cocoon_cli_options){.binary = binary});
+    options.runtime = vk_cocoon_cli_port(cli);
+    ck_assert_int_eq(vk_snapshots_new(cc_loop_current(), &options, &snapshots, &err), 0);
+
+    /* A whole archive from an exporter that says that it failed. */
+    write_file("code", "3", 1, 0644);
+    ck_assert_int_eq(vk_snapshots_push(snapshots, NAME, "hibernate", "", &err), CC_IO);
+    ck_assert_ptr_nonnull(strstr(err.msg, "exit status 3"));
+    ck_assert_ptr_null(cc_memory_registry_tag(memory, NAME, "hibernate"));
+    write_file("code", "0", 1, 0644);
+    ck_assert_msg(vk_snapshots_push(snapshots, NAME, "hibernate", "", &err) == 0, "%s", err.msg);
+    ck_assert_msg(vk_snapshots_pull(snapshots, NAME, "hibernate", "local", false, &err) == 0, "%s", err.msg);
+    snprintf(path, sizeof path, "%s/imported", directory);
+    ck_assert_int_eq(cc_file_read(path, &back, NULL), 0);
+    write_archive(&back);
+    ck_assert_uint_eq(fake_host_snapshot_memory(host, "back"), 4711);
+
+    vk_snapshots_free(snapshots);
+    vk_cocoon_cli_free(cli);
+    remove_file("cocoon");
+    remove_file("archive");
+    remove_file("imported");
+    remove_file("code");
+}
+
+START_TEST(transfer__through_real_processes) {
+    cc_test_run(moves_through_pipes, NULL);
+}
+END_TEST
+
+/* --- the gate ----------------------------------------------------------------------------------------------------- */
 
 static size_t transfers, most_transfers;
 
@@ -296,8 +389,7 @@ START_TEST(push__cancelled_in_the_middle) {
 }
 END_TEST
 
-/* --- the spool
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- the spool ---------------------------------------------------------------------------------------------------- */
 
 static void sweeps(void *arg) {
     char path[192], folder[160];
@@ -357,8 +449,7 @@ START_TEST(spool__is_no_link) {
 }
 END_TEST
 
-/* --- pull
- * ---------------------------------------------------------------------------------------------------------------- */
+/* --- pull --------------------------------------------------------------------------------------------------------- */
 
 static void pulls_what_is_absent(void *arg) {
     struct cc_err err;
@@ -543,6 +634,7 @@ int main(void) {
     tcase_add_test(cases, pull__one_flight_for_a_local_name);
     tcase_add_test(cases, pull__daemon_stops_in_the_middle);
     tcase_add_test(cases, transfer__without_a_registry);
+    tcase_add_test(cases, transfer__through_real_processes);
     suite_add_tcase(suite, cases);
 
     SRunner *runner = srunner_create(suite);

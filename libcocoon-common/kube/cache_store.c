@@ -41,7 +41,8 @@ struct cc_cache_store {
     size_t index_count;
 };
 
-/* --- indexes ---------------------------------------------------------------------------------------------------------- */
+/* --- indexes
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static struct bucket *find_bucket(const struct cc_cache_store *store, size_t index, const char *value) {
     struct bucket *bucket = NULL;
@@ -110,7 +111,8 @@ size_t cc_cache_store_add_index(struct cc_cache_store *store, cc_cache_index ind
     return store->index_count++;
 }
 
-/* --- objects ---------------------------------------------------------------------------------------------------------- */
+/* --- objects
+ * ---------------------------------------------------------------------------------------------------------- */
 
 struct cc_cache_store *cc_cache_store_new(void) {
     return CC_NEW(struct cc_cache_store);
@@ -154,6 +156,7 @@ const struct cc_object *cc_cache_store_take(struct cc_cache_store *store, const 
     if (!entry)
         return NULL;
     unindex(store, entry);
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the head is set while an entry is in the table */
     HASH_DELETE(hh, store->entries, entry);
     object = entry->object;
     free(entry->key);
@@ -165,10 +168,10 @@ void cc_cache_store_clear(struct cc_cache_store *store) {
     struct entry *entry, *next;
     struct broken *broken, *next_broken;
 
-    HASH_ITER(hh, store->entries, entry, next) {
+    HASH_ITER (hh, store->entries, entry, next) {
         cc_object_unref(cc_cache_store_take(store, entry->key));
     }
-    HASH_ITER(hh, store->broken, broken, next_broken) {
+    HASH_ITER (hh, store->broken, broken, next_broken) {
         cc_cache_store_forget_broken(store, broken->key);
     }
 }
@@ -225,7 +228,8 @@ void cc_cache_store_by_index(const struct cc_cache_store *store, size_t index, c
     sort_list(ret);
 }
 
-/* --- observed writes --------------------------------------------------------------------------------------------------- */
+/* --- observed writes
+ * --------------------------------------------------------------------------------------------------- */
 
 bool cc_resource_version_is_newer(const char *a, const char *b) {
     int64_t left, right;
@@ -248,7 +252,8 @@ bool cc_cache_store_is_stale(const struct cc_cache_store *store, const char *key
            cc_resource_version_is_newer(entry->object->meta.resource_version, resource_version);
 }
 
-/* --- objects that cannot be read ----------------------------------------------------------------------------------------- */
+/* --- objects that cannot be read
+ * ----------------------------------------------------------------------------------------- */
 
 static struct broken *find_broken(const struct cc_cache_store *store, const char *key) {
     struct broken *broken = NULL;
@@ -281,6 +286,7 @@ void cc_cache_store_forget_broken(struct cc_cache_store *store, const char *key)
 
     if (!broken)
         return;
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the head is set while an entry is in the table */
     HASH_DELETE(hh, store->broken, broken);
     free(broken->key);
     free(broken->resource_version);
@@ -290,7 +296,7 @@ void cc_cache_store_forget_broken(struct cc_cache_store *store, const char *key)
 void cc_cache_store_keep_broken(struct cc_cache_store *store, const struct cc_key_set *keys) {
     struct broken *broken, *next;
 
-    HASH_ITER(hh, store->broken, broken, next) {
+    HASH_ITER (hh, store->broken, broken, next) {
         if (!cc_key_set_has(keys, broken->key))
             cc_cache_store_forget_broken(store, broken->key);
     }

@@ -1,5 +1,5 @@
-/* What a watch cache holds: objects by key with indexes, and notes about objects that cannot be read. For watch_cache.c and
- * its tests. Keys are "namespace/name", or "name". Nothing here yields. */
+/* What a watch cache holds: objects by key with indexes, and notes about objects that cannot be read. For watch_cache.c
+ * and its tests. Keys are "namespace/name", or "name". Nothing here yields. */
 #ifndef CC_KUBE_CACHE_STORE_H
 #define CC_KUBE_CACHE_STORE_H
 
@@ -25,7 +25,7 @@ struct cc_key_list {
 void cc_key_list_add(struct cc_key_list *list, const char *key);
 void cc_key_list_done(struct cc_key_list *list);
 
-/* --- the store ------------------------------------------------------------------------------------------------------ */
+/* --- the store ---------------------------------------------------------------------------------------------------- */
 
 struct cc_cache_store;
 struct cc_cache_store *cc_cache_store_new(void);
@@ -55,7 +55,7 @@ bool cc_cache_store_is_stale(const struct cc_cache_store *store, const char *key
 /* True when both are decimal numbers and a is the larger one. Nothing but observed writes compares versions. */
 bool cc_resource_version_is_newer(const char *a, const char *b);
 
-/* --- objects that cannot be read ------------------------------------------------------------------------------------- */
+/* --- objects that cannot be read ---------------------------------------------------------------------------------- */
 
 /* Remembers the version; true when it was not noted before (then it is to be logged). */
 bool cc_cache_store_note_broken(struct cc_cache_store *store, const char *key, const char *resource_version);

@@ -14,7 +14,8 @@
 #define READ_BYTES (32 * 1024)
 #define LOST_CONNECTION_WAIT_MS 1000 /* contract/04 C5.5 */
 
-/* --- paths ------------------------------------------------------------------------------------------------------------ */
+/* --- paths
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static void add_segment(struct cc_buf *into, const char *text) {
     if (cc_text_is_empty(text))
@@ -58,7 +59,8 @@ int cc_kube_call_wrap(const struct cc_kube_call *call, int rc, struct cc_err *er
     return rc;
 }
 
-/* --- sending ------------------------------------------------------------------------------------------------------------ */
+/* --- sending
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static void count_request(const struct cc_kube *kube, const char *method, int status) {
     char code[16] = "<error>";
@@ -89,7 +91,8 @@ static void close_stream(const struct cc_kube *kube, const struct cc_kube_answer
     kube->transport.ops->close(kube->transport.ctx, answer->stream);
 }
 
-/* Reads a refusal and makes an error of it. The status is known, so a body that cannot be read costs the message only. */
+/* Reads a refusal and makes an error of it. The status is known, so a body that cannot be read costs the message only.
+ */
 static int refusal(const struct cc_kube *kube, const char *method, const struct cc_kube_answer *answer,
                    struct cc_err *err) {
     struct cc_buf body cc_cleanup(cc_buf_done);
@@ -126,7 +129,8 @@ int cc_kube_send_once(const struct cc_kube *kube, const struct cc_kube_call *cal
 static int64_t retry_wait_ms(const struct cc_kube_call *call, const struct cc_err *failure) {
     bool is_read = strcmp(call->exchange.method, "GET") == 0;
 
-    /* contract/04 C5.3: only when the server names a time. It has not carried the request out then, whatever the verb. */
+    /* contract/04 C5.3: only when the server names a time. It has not carried the request out then, whatever the verb.
+     */
     if (failure->status == 429 || failure->status >= 500)
         return failure->retry_after_ms;
     /* contract/04 C5.5: a write is never repeated blindly; its pass is run again instead. */
@@ -161,7 +165,8 @@ int cc_kube_send(const struct cc_kube *kube, const struct cc_kube_call *call, st
     }
 }
 
-/* --- calls on one object -------------------------------------------------------------------------------------------------- */
+/* --- calls on one object
+ * -------------------------------------------------------------------------------------------------- */
 
 static int check_kind(const json_t *object, const char *kind, struct cc_err *err) {
     const char *answered = cc_json_text(object, "kind");
@@ -191,8 +196,8 @@ static int read_object(const struct cc_kube *kube, const struct cc_kube_call *ca
 }
 
 /* A write whose success is known: the body matters only to a caller who wants it. */
-static int finish_write(const struct cc_kube *kube, const struct cc_kube_call *call, const struct cc_kube_answer *answer,
-                        json_t **ret, struct cc_err *err) {
+static int finish_write(const struct cc_kube *kube, const struct cc_kube_call *call,
+                        const struct cc_kube_answer *answer, json_t **ret, struct cc_err *err) {
     int rc = 0;
 
     if (ret) {

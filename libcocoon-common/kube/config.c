@@ -34,7 +34,7 @@ void cc_kube_config_free(struct cc_kube_config *config) {
     free(config);
 }
 
-/* --- kubeconfig files ---------------------------------------------------------------------------------------------- */
+/* --- kubeconfig files --------------------------------------------------------------------------------------------- */
 
 /* paths: separated by ':'. All missing: *ret NULL, unless they must exist. */
 static int load_files(const char *paths, bool must_exist, struct cc_kube_config **ret, struct cc_err *err) {
@@ -64,7 +64,7 @@ static int load_files(const char *paths, bool must_exist, struct cc_kube_config 
     return 0;
 }
 
-/* --- in the cluster -------------------------------------------------------------------------------------------------- */
+/* --- in the cluster ----------------------------------------------------------------------------------------------- */
 
 /* The trimmed text of a small file in the arena. */
 static int read_text(const char *path, struct cc_arena *arena, const char **ret, struct cc_err *err) {
@@ -113,9 +113,9 @@ static int load_in_cluster(const struct cc_kube_config_sources *sources, struct 
     if (cc_text_is_empty(host) || cc_text_is_empty(port_text) || !is_readable(token_path))
         return 0;
     if (!cc_parse_int64(port_text, 1, 65535, &port))
-        return cc_err_set(err, CC_INVALID, "KUBERNETES_SERVICE_PORT: \"%s\" is no port, 1..65535 is accepted", port_text);
-    config->server =
-        cc_arena_printf(&config->arena, "https://%s", cc_url_host_port(host, (int)port, &config->arena));
+        return cc_err_set(err, CC_INVALID, "KUBERNETES_SERVICE_PORT: \"%s\" is no port, 1..65535 is accepted",
+                          port_text);
+    config->server = cc_arena_printf(&config->arena, "https://%s", cc_url_host_port(host, (int)port, &config->arena));
     config->source = "in-cluster";
     config->token_file = cc_arena_strdup(&config->arena, token_path);
     if (read_text(ca_path, &config->arena, &config->ca_pem, &why)) {
@@ -130,7 +130,8 @@ static int load_in_cluster(const struct cc_kube_config_sources *sources, struct 
     return 0;
 }
 
-/* --- the order (decision 59) ------------------------------------------------------------------------------------------ */
+/* --- the order (decision 59)
+ * ------------------------------------------------------------------------------------------ */
 
 static int load_home(const struct cc_kube_config_sources *sources, struct cc_kube_config **ret, struct cc_err *err) {
     const char *home = variable(sources, "HOME");
@@ -162,8 +163,9 @@ int cc_kube_config_load(const struct cc_kube_config_sources *sources, struct cc_
     if (rc)
         return rc;
     if (!config)
-        return cc_err_set(err, CC_NOT_FOUND, "no Kubernetes configuration: neither --kubeconfig, KUBECONFIG%s%s%s, a service "
-                                             "account of a cluster%s gives one",
+        return cc_err_set(err, CC_NOT_FOUND,
+                          "no Kubernetes configuration: neither --kubeconfig, KUBECONFIG%s%s%s, a service "
+                          "account of a cluster%s gives one",
                           cc_text_is_empty(list) ? "" : " (", cc_text_or(list, ""), cc_text_is_empty(list) ? "" : ")",
                           cc_text_is_empty(list) ? ", nor ~/.kube/config" : "");
     *ret = config;

@@ -1,5 +1,5 @@
-/* Finding the API server and the credentials: contract/04 C1-C3, decision 59. Exec plugins and proxy-url are refused with a
- * clear message until they are built. */
+/* Finding the API server and the credentials: contract/04 C1-C3, decision 59. Exec plugins and proxy-url are refused
+ * with a clear message until they are built. */
 #ifndef CC_KUBE_CONFIG_H
 #define CC_KUBE_CONFIG_H
 
@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/strmap.h"
 
-#define CC_KUBE_CONFIG_FILES_MAX 64              /* in KUBECONFIG */
+#define CC_KUBE_CONFIG_FILES_MAX 64                /* in KUBECONFIG */
 #define CC_KUBE_CREDENTIAL_BYTES_MAX (1024 * 1024) /* a CA, certificate, key or token file */
 #define CC_SERVICE_ACCOUNT_DIRECTORY "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -22,26 +22,27 @@ struct cc_kube_config {
     const char *ca_pem;          /* NULL = system roots */
     const char *tls_server_name; /* NULL = host */
     bool insecure;
-    const char *token;           /* static bearer token */
-    const char *token_file;      /* re-read; wins over token */
-    const char *certificate_pem, *key_pem;           /* from *-data */
-    const char *certificate_file, *key_file;         /* re-read every 5 min */
+    const char *token;                       /* static bearer token */
+    const char *token_file;                  /* re-read; wins over token */
+    const char *certificate_pem, *key_pem;   /* from *-data */
+    const char *certificate_file, *key_file; /* re-read every 5 min */
     const char *username, *password;
-    const char *impersonate_user;                    /* C2.8; NULL = nobody */
+    const char *impersonate_user; /* C2.8; NULL = nobody */
     const char *impersonate_uid;
     struct cc_strlist impersonate_groups;
 };
 
 /* What the loader reads, so that tests can supply their own. */
 struct cc_kube_config_sources {
-    const char *flag;                      /* --kubeconfig, NULL when not given */
+    const char *flag;                                   /* --kubeconfig, NULL when not given */
     const char *(*getenv)(void *ctx, const char *name); /* NULL = getenv(3) */
     void *ctx;
     const char *service_account_directory; /* NULL = CC_SERVICE_ACCOUNT_DIRECTORY */
 };
 
-/* Order: flag; KUBECONFIG; in-cluster; ~/.kube/config (decision 59). Of a KUBECONFIG list missing files are skipped; when
- * none is left, in-cluster is tried, then it is an error. Caller cc_kube_config_free()s. Errors name the file and the field. */
+/* Order: flag; KUBECONFIG; in-cluster; ~/.kube/config (decision 59). Of a KUBECONFIG list missing files are skipped;
+ * when none is left, in-cluster is tried, then it is an error. Caller cc_kube_config_free()s. Errors name the file and
+ * the field. */
 CC_MUST_USE int cc_kube_config_load(const struct cc_kube_config_sources *sources, struct cc_kube_config **ret,
                                     struct cc_err *err);
 void cc_kube_config_free(struct cc_kube_config *config);

@@ -17,10 +17,9 @@ struct controller {
     size_t active;
 };
 
-static const double reconcile_bounds[] = {0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5,
-                                          0.6,   0.7,  0.8,   0.9,  1,   1.25, 1.5, 1.75, 2,   2.5,  3,   3.5,  4,
-                                          4.5,   5,    6,     7,    8,   9,    10,  15,   20,  25,   30,  40,   50,
-                                          60};
+static const double reconcile_bounds[] = {
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1,  1.25, 1.5,
+    1.75,  2,    2.5,   3,    3.5, 4,    4.5, 5,    6,   7,    8,   9,    10,  15,  20,  25,  30,  40, 50,   60};
 
 static void declare_metrics(struct controller *controller) {
     static const char *const by_controller[] = {"controller", NULL};
@@ -37,9 +36,8 @@ static void declare_metrics(struct controller *controller) {
         cc_queue_counter(registry, "controller_runtime_reconcile_total", "Passes by result.", by_result);
     controller->errors_total =
         cc_queue_counter(registry, "controller_runtime_reconcile_errors_total", "Failed passes.", by_controller);
-    controller->seconds =
-        cc_queue_histogram(registry, "controller_runtime_reconcile_time_seconds", "Time of a pass.", by_controller,
-                           reconcile_bounds, CC_ARRAY_LENGTH(reconcile_bounds));
+    controller->seconds = cc_queue_histogram(registry, "controller_runtime_reconcile_time_seconds", "Time of a pass.",
+                                             by_controller, reconcile_bounds, CC_ARRAY_LENGTH(reconcile_bounds));
     controller->active_workers =
         cc_queue_gauge(registry, "controller_runtime_active_workers", "Workers that run a pass.", by_controller);
     cc_metric_set(cc_queue_gauge(registry, "controller_runtime_max_concurrent_reconciles", "Workers.", by_controller),
@@ -63,8 +61,8 @@ static void set_context(struct controller *controller, const char *key) {
     cc_fiber_context_set("reconcileID", cc_uuid_random(controller->loop, id));
 }
 
-/* What a pass has put into the context of its lines must not be on those of the next one; the first `inherited` pairs are
- * the worker's own. */
+/* What a pass has put into the context of its lines must not be on those of the next one; the first `inherited` pairs
+ * are the worker's own. */
 static void clear_context(size_t inherited) {
     size_t count;
     const struct cc_fiber_context *pairs = cc_fiber_context(&count);

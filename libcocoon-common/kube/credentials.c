@@ -16,7 +16,7 @@ struct cc_kube_credentials {
     bool secure;         /* credentials go over https only (C2.6) */
     char *authorization; /* the last good one */
     struct cc_mono token_read_at;
-    bool token_stale; /* read again before the next use */
+    bool token_stale;  /* read again before the next use */
     bool token_failed; /* the last read failed: logged once */
     char *certificate, *key;
     struct cc_mono certificate_read_at;
@@ -45,7 +45,8 @@ static int read_file(const char *path, char **ret, struct cc_err *err) {
     return 0;
 }
 
-/* --- token ------------------------------------------------------------------------------------------------------------ */
+/* --- token
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* A line break in a token would make a header of its own. */
 static int check_token(const char *token, const char *source, struct cc_err *err) {
@@ -118,7 +119,8 @@ static int set_fixed_authorization(struct cc_kube_credentials *credentials, stru
     return 0;
 }
 
-/* --- certificate ------------------------------------------------------------------------------------------------------- */
+/* --- certificate
+ * ------------------------------------------------------------------------------------------------------- */
 
 /* Inline text or the content of the file, whichever the configuration has. */
 static int load_pem(const char *pem, const char *file, char **ret, struct cc_err *err) {
@@ -179,7 +181,8 @@ const char *cc_kube_credentials_key(const struct cc_kube_credentials *credential
     return credentials->key;
 }
 
-/* --- construction -------------------------------------------------------------------------------------------------------- */
+/* --- construction
+ * -------------------------------------------------------------------------------------------------------- */
 
 int cc_kube_credentials_new(struct cc_loop *loop, const struct cc_kube_config *config, struct cc_kube_credentials **ret,
                             struct cc_err *err) {

@@ -8,7 +8,7 @@
 #include "aio/loop.h"
 #include "kube/config.h"
 
-#define CC_TOKEN_REREAD_MS 50000        /* cached for a minute, refreshed 10 s early */
+#define CC_TOKEN_REREAD_MS 50000 /* cached for a minute, refreshed 10 s early */
 #define CC_CERTIFICATE_REREAD_MS 300000
 
 struct cc_kube_credentials;
@@ -17,8 +17,8 @@ CC_MUST_USE int cc_kube_credentials_new(struct cc_loop *loop, const struct cc_ku
                                         struct cc_kube_credentials **ret, struct cc_err *err);
 void cc_kube_credentials_free(struct cc_kube_credentials *credentials);
 
-/* The value of the Authorization header, NULL when there is none (also when the server is not https). Borrowed until the next
- * call. A token file is read again when it is old; when that fails the last good token is kept. */
+/* The value of the Authorization header, NULL when there is none (also when the server is not https). Borrowed until
+ * the next call. A token file is read again when it is old; when that fails the last good token is kept. */
 const char *cc_kube_credentials_authorization(struct cc_kube_credentials *credentials);
 /* The answer to a request that began at `start` was 401: what was read before is read again before its next use. */
 void cc_kube_credentials_refused(struct cc_kube_credentials *credentials, struct cc_mono start);
@@ -26,8 +26,8 @@ void cc_kube_credentials_refused(struct cc_kube_credentials *credentials, struct
 /* The client certificate, NULL when there is none. Borrowed until the next refresh. */
 const char *cc_kube_credentials_certificate(const struct cc_kube_credentials *credentials);
 const char *cc_kube_credentials_key(const struct cc_kube_credentials *credentials);
-/* Reads the certificate files again when they are old; true when they have changed. A pair that cannot be read whole keeps
- * the last good one. */
+/* Reads the certificate files again when they are old; true when they have changed. A pair that cannot be read whole
+ * keeps the last good one. */
 bool cc_kube_credentials_refresh_certificate(struct cc_kube_credentials *credentials);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 
-/* --- tables that forget the least recently used -------------------------------------------------------------------- */
+/* --- tables that forget the least recently used ------------------------------------------------------------------- */
 
 struct entry {
     UT_hash_handle hh;
@@ -42,8 +42,11 @@ static void drop_entry(struct table *table, struct entry *entry) {
 }
 
 static void clear(struct table *table) {
-    while (table->entries)
-        drop_entry(table, table->entries);
+    struct entry *entry, *next;
+
+    HASH_ITER (hh, table->entries, entry, next) {
+        drop_entry(table, entry);
+    }
 }
 
 /* The entry, now the most recently used; *ret_new when it had to be made. */
@@ -84,7 +87,8 @@ unsigned cc_event_cache_count(const struct cc_event_cache *cache) {
     return HASH_COUNT(cache->groups.entries) + HASH_COUNT(cache->events.entries) + HASH_COUNT(cache->budgets.entries);
 }
 
-/* --- the rules -------------------------------------------------------------------------------------------------------- */
+/* --- the rules
+ * -------------------------------------------------------------------------------------------------------- */
 
 static int64_t seconds_between(struct cc_wall earlier, struct cc_wall later) {
     return (later.ns - earlier.ns) / CC_NS_PER_S;
@@ -104,8 +108,8 @@ static void forget_messages(struct entry *group) {
     group->message_count = 0;
 }
 
-/* True when this message is one of too many different ones. One is forgotten then, so that the set never grows beyond the
- * limit and the earlier messages still count for themselves. */
+/* True when this message is one of too many different ones. One is forgotten then, so that the set never grows beyond
+ * the limit and the earlier messages still count for themselves. */
 static bool is_combined(struct cc_event_cache *cache, const char *group_key, const char *message, struct cc_wall now) {
     bool is_new;
     struct entry *group = use(&cache->groups, group_key, &is_new);

@@ -65,7 +65,7 @@ static void free_event_p(struct event **event) {
     free_event(*event);
 }
 
-/* --- the Event object (contract/04 B6) ------------------------------------------------------------------------------ */
+/* --- the Event object (contract/04 B6) ---------------------------------------------------------------------------- */
 
 static const char *type_text(enum cc_event_type type) {
     return type == CC_EVENT_WARNING ? "Warning" : "Normal";
@@ -130,7 +130,8 @@ static json_t *new_event(const struct cc_event_recorder *recorder, const struct 
     return object;
 }
 
-/* --- sending ------------------------------------------------------------------------------------------------------------ */
+/* --- sending
+ * ------------------------------------------------------------------------------------------------------------ */
 
 struct sending {
     struct cc_event_recorder *recorder;
@@ -163,10 +164,11 @@ static int send_repeat(const struct sending *sending, struct cc_err *err) {
     return rc == CC_NOT_FOUND ? send_new(sending, err) : rc;
 }
 
-/* Only what never reached the API server is worth another try; its refusals (403, 409, a terminating namespace) are final. */
+/* Only what never reached the API server is worth another try; its refusals (403, 409, a terminating namespace) are
+ * final. */
 static bool is_worth_another_try(const struct cc_err *err) {
-    return err->status == 0 && (err->code == CC_UNAVAILABLE || err->code == CC_OUTCOME_UNKNOWN || err->code == CC_TIMEOUT ||
-                                err->code == CC_IO || err->code == CC_PROTOCOL);
+    return err->status == 0 && (err->code == CC_UNAVAILABLE || err->code == CC_OUTCOME_UNKNOWN ||
+                                err->code == CC_TIMEOUT || err->code == CC_IO || err->code == CC_PROTOCOL);
 }
 
 static void send_event(const struct sending *sending) {
@@ -195,9 +197,9 @@ static void send_event(const struct sending *sending) {
 static void correlate_and_send(struct cc_event_recorder *recorder, const struct event *event) {
     struct cc_event_verdict verdict;
     char *new_name cc_cleanup(cc_free_p) = event_name(recorder, event);
-    char *spam_key cc_cleanup(cc_free_p) =
-        cc_xasprintf("%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s", recorder->component, recorder->host,
-                     event->api_version, event->kind, event->namespace, event->name, event->uid, type_text(event->type));
+    char *spam_key cc_cleanup(cc_free_p) = cc_xasprintf(
+        "%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s\x1f%s", recorder->component, recorder->host, event->api_version,
+        event->kind, event->namespace, event->name, event->uid, type_text(event->type));
     char *group_key cc_cleanup(cc_free_p) = cc_xasprintf("%s\x1f%s", spam_key, event->reason);
 
     cc_event_cache_add(recorder->cache, spam_key, group_key, event->message, new_name, event->at, &verdict);
@@ -230,7 +232,8 @@ static void drain(void *arg) {
     cc_event_set(&recorder->drained);
 }
 
-/* --- the caller's side ---------------------------------------------------------------------------------------------------- */
+/* --- the caller's side
+ * ---------------------------------------------------------------------------------------------------- */
 
 struct cc_event_recorder *cc_event_recorder_new(struct cc_loop *loop, const struct cc_kube *kube, const char *component,
                                                 const char *host) {

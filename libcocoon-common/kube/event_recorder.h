@@ -1,5 +1,5 @@
-/* core/v1 Events with count aggregation: 04 B6, F05. Recording never fails the caller and never waits: a bounded queue is
- * drained by a fiber of its own. */
+/* core/v1 Events with count aggregation: 04 B6, F05. Recording never fails the caller and never waits: a bounded queue
+ * is drained by a fiber of its own. */
 #ifndef CC_KUBE_EVENT_RECORDER_H
 #define CC_KUBE_EVENT_RECORDER_H
 
@@ -9,7 +9,7 @@
 #include "kube/object.h"
 
 #define CC_EVENT_MESSAGE_BYTES_MAX 1024
-#define CC_EVENT_QUEUE_MAX 1000  /* then dropped, one warning a minute */
+#define CC_EVENT_QUEUE_MAX 1000 /* then dropped, one warning a minute */
 #define CC_EVENT_CACHE_MAX 4096
 
 struct cc_event_recorder;

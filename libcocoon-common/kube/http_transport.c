@@ -22,7 +22,8 @@ struct cc_kube_http_transport {
     char *user_agent;
 };
 
-/* --- construction ------------------------------------------------------------------------------------------------------- */
+/* --- construction
+ * ------------------------------------------------------------------------------------------------------- */
 
 static struct cc_http_tls tls_of(const struct cc_kube_http_transport *transport) {
     const struct cc_kube_config *config = transport->config;
@@ -41,7 +42,8 @@ int cc_kube_http_transport_new(struct cc_loop *loop, const struct cc_kube_config
     struct cc_kube_credentials *credentials = NULL;
 
     if (config->impersonate_groups.count > IMPERSONATE_GROUPS_MAX)
-        return cc_err_set(err, CC_LIMIT, "%s: more than %d impersonated groups", config->source, IMPERSONATE_GROUPS_MAX);
+        return cc_err_set(err, CC_LIMIT, "%s: more than %d impersonated groups", config->source,
+                          IMPERSONATE_GROUPS_MAX);
     int rc = cc_kube_credentials_new(loop, config, &credentials, err);
     if (rc) {
         cc_err_wrap(err, "credentials of %s", config->source);
@@ -67,7 +69,8 @@ void cc_kube_http_transport_free(struct cc_kube_http_transport *transport) {
     free(transport);
 }
 
-/* --- one exchange --------------------------------------------------------------------------------------------------------- */
+/* --- one exchange
+ * --------------------------------------------------------------------------------------------------------- */
 
 struct headers {
     struct cc_http_header items[HEADERS_MAX];
@@ -167,7 +170,8 @@ static int transport_open(void *ctx, const struct cc_kube_exchange *exchange, st
     return 0;
 }
 
-static int transport_read(void *ctx, void *stream, void *bytes, size_t capacity, size_t *ret_count, struct cc_err *err) {
+static int transport_read(void *ctx, void *stream, void *bytes, size_t capacity, size_t *ret_count,
+                          struct cc_err *err) {
     (void)ctx;
     return cc_http_read(stream, bytes, capacity, ret_count, err);
 }

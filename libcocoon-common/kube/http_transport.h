@@ -1,5 +1,6 @@
-/* The kube port over libcurl: URL prefix, TLS, bearer token with rotation (04 C2: re-read each minute, the last good one is
- * kept over an empty read, a 401 drops what was read before the request), client certificate re-read every 5 minutes. */
+/* The kube port over libcurl: URL prefix, TLS, bearer token with rotation (04 C2: re-read each minute, the last good
+ * one is kept over an empty read, a 401 drops what was read before the request), client certificate re-read every 5
+ * minutes. */
 #ifndef CC_KUBE_HTTP_TRANSPORT_H
 #define CC_KUBE_HTTP_TRANSPORT_H
 

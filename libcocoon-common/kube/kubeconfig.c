@@ -14,7 +14,7 @@
 
 #define FILE_MEMBER "@file"
 
-/* --- merging ------------------------------------------------------------------------------------------------------- */
+/* --- merging ------------------------------------------------------------------------------------------------------ */
 
 /* {list, member of an element}: clusters are a list of {name, cluster}. */
 static const struct {
@@ -52,7 +52,7 @@ static int merge_section(json_t *merged, const json_t *root, size_t section, con
     }
     if (list && !json_is_array(list))
         return cc_err_set(err, CC_INVALID, "kubeconfig %s: %s is not a list", path, sections[section].list);
-    json_array_foreach(list, i, item) {
+    json_array_foreach (list, i, item) {
         const char *name = cc_json_text(item, "name");
         json_t *value = cc_json_member(item, sections[section].member);
 
@@ -98,7 +98,7 @@ bool cc_kubeconfig_is_empty(const json_t *merged) {
     return !cc_json_text(merged, "current-context");
 }
 
-/* --- one entry of a section ------------------------------------------------------------------------------------------ */
+/* --- one entry of a section --------------------------------------------------------------------------------------- */
 
 /* Where we are, for messages: `kubeconfig F: user "admin": token`. */
 struct entry {
@@ -167,17 +167,19 @@ static int data_member(const struct entry *entry, const char *field, const char 
     return rc;
 }
 
-static int find_entry(const json_t *merged, const char *section, const char *noun, const char *name, const char *sources,
-                      struct cc_arena *arena, struct entry *ret, struct cc_err *err) {
+static int find_entry(const json_t *merged, const char *section, const char *noun, const char *name,
+                      const char *sources, struct cc_arena *arena, struct entry *ret, struct cc_err *err) {
     const json_t *json = cc_json_member(cc_json_member(merged, section), name);
 
     if (!json)
         return cc_err_set(err, CC_INVALID, "kubeconfig %s: there is no %s \"%s\"", sources, noun, name);
-    *ret = (struct entry){json, cc_json_text(json, FILE_MEMBER), noun, cc_arena_strdup(arena, name), arena};
+    *ret = (struct entry){json, cc_text_or(cc_json_text(json, FILE_MEMBER), ""), noun, cc_arena_strdup(arena, name),
+                          arena};
     return 0;
 }
 
-/* --- cluster ------------------------------------------------------------------------------------------------------------ */
+/* --- cluster
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static int read_server(const struct entry *entry, struct cc_kube_config *config, struct cc_err *err) {
     struct cc_url url;
@@ -242,7 +244,8 @@ static int read_cluster(const struct entry *entry, struct cc_kube_config *config
     return 0;
 }
 
-/* --- user --------------------------------------------------------------------------------------------------------------- */
+/* --- user
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static int read_impersonation(const struct entry *entry, struct cc_kube_config *config, struct cc_err *err) {
     const json_t *groups = cc_json_member(entry->json, "as-groups");
@@ -256,7 +259,7 @@ static int read_impersonation(const struct entry *entry, struct cc_kube_config *
         return rc;
     if (groups && !json_is_array(groups))
         return refuse(entry, "as-groups", "is not a list", err);
-    json_array_foreach(groups, i, group) {
+    json_array_foreach (groups, i, group) {
         if (!json_is_string(group))
             return refuse(entry, "as-groups", "has an element that is not a text", err);
         cc_strlist_add(&config->impersonate_groups, &config->arena, json_string_value(group));
@@ -311,17 +314,18 @@ static int check_credentials(const struct entry *entry, const struct cc_kube_con
     if (cc_json_member(entry->json, "auth-provider"))
         return refuse(entry, "auth-provider", "is not supported; use a token, tokenFile or client certificate", err);
     if (cc_json_member(entry->json, "exec") && !token && !certificate && !config->username)
-        return refuse(entry, "exec", "credential plugins are not supported; use a token, tokenFile or client certificate",
-                      err);
+        return refuse(entry, "exec",
+                      "credential plugins are not supported; use a token, tokenFile or client certificate", err);
     return 0;
 }
 
-/* --- context ------------------------------------------------------------------------------------------------------------ */
+/* --- context
+ * ------------------------------------------------------------------------------------------------------------ */
 
 int cc_kubeconfig_read(const json_t *merged, const char *sources, struct cc_kube_config *config, struct cc_err *err) {
     const char *current = cc_json_text(merged, "current-context");
     const char *cluster_name = NULL, *user_name = NULL, *namespace = NULL;
-    struct entry context, cluster, user;
+    struct entry context = {0}, cluster = {0}, user = {0};
 
     if (!current)
         return cc_err_set(err, CC_INVALID, "kubeconfig %s: current-context is not set", sources);

@@ -6,8 +6,8 @@
 
 #include "kube/config.h"
 
-/* Adds the file to a merged configuration: {"current-context", "clusters": {name: {...}}, "users", "contexts"}; the first
- * file to define a name wins. Each entry keeps the file it came from as "@file". merged: an object, may be empty.
+/* Adds the file to a merged configuration: {"current-context", "clusters": {name: {...}}, "users", "contexts"}; the
+ * first file to define a name wins. Each entry keeps the file it came from as "@file". merged: an object, may be empty.
  * NOT_FOUND when the file does not exist; PROTOCOL, INVALID, LIMIT, IO, DENIED name the file. */
 CC_MUST_USE int cc_kubeconfig_merge(json_t *merged, const char *path, struct cc_err *err);
 /* True when nothing was defined at all. */

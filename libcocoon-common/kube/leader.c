@@ -20,15 +20,16 @@ struct election {
     const struct cc_leader_options *options;
     struct cc_kube kube; /* with the user agent of lease calls */
     struct cc_kube_ref ref;
-    json_t *observed;         /* the Lease as last seen; NULL = never */
+    json_t *observed;          /* the Lease as last seen; NULL = never */
     struct cc_mono changed_at; /* when its spec was last seen to change, by the local clock */
     bool leading;
-    bool unsure; /* the last write may have gone through, its answer is missing */
+    bool unsure;               /* the last write may have gone through, its answer is missing */
     struct cc_mono renewed_at; /* begin of the last renewal that succeeded */
     struct cc_metric *status, *slow_path;
 };
 
-/* --- the record ------------------------------------------------------------------------------------------------------- */
+/* --- the record
+ * ------------------------------------------------------------------------------------------------------- */
 
 static const json_t *spec_of(const json_t *lease) {
     return cc_json_member(lease, "spec");
@@ -42,8 +43,8 @@ static bool is_mine(const struct election *election, const json_t *lease) {
     return strcmp(holder_of(lease), election->options->identity) == 0;
 }
 
-/* Expiry is judged by the local clock, from the moment the record was last seen to change: times that other hosts wrote are
- * never compared (contract/04 B4). */
+/* Expiry is judged by the local clock, from the moment the record was last seen to change: times that other hosts wrote
+ * are never compared (contract/04 B4). */
 static void observe(struct election *election, json_t *take_lease) {
     const json_t *old = spec_of(election->observed), *new = spec_of(take_lease);
 
@@ -73,14 +74,15 @@ static void set_time(json_t *spec, const char *key) {
 static json_t *next_lease(const struct election *election) {
     const struct cc_leader_options *options = election->options;
     json_t *lease = election->observed ? json_deep_copy(election->observed) : json_object();
-    json_t *spec = json_is_object(json_object_get(lease, "spec")) ? json_incref(json_object_get(lease, "spec"))
-                                                                  : json_object();
+    json_t *spec =
+        json_is_object(json_object_get(lease, "spec")) ? json_incref(json_object_get(lease, "spec")) : json_object();
     bool renewal = election->observed && is_mine(election, election->observed);
 
     if (!election->observed) {
         cc_json_set_text(lease, "apiVersion", lease_resource.api_version);
         cc_json_set_text(lease, "kind", lease_resource.kind);
-        cc_json_set_new(lease, "metadata", json_pack("{s:s,s:s}", "name", options->name, "namespace", options->namespace));
+        cc_json_set_new(lease, "metadata",
+                        json_pack("{s:s,s:s}", "name", options->name, "namespace", options->namespace));
         cc_json_set_int(spec, "leaseTransitions", 0);
     } else if (!renewal) {
         cc_json_set_int(spec, "leaseTransitions", cc_json_int(spec, "leaseTransitions", 0) + 1);
@@ -94,7 +96,8 @@ static json_t *next_lease(const struct election *election) {
     return lease;
 }
 
-/* --- requests ----------------------------------------------------------------------------------------------------------- */
+/* --- requests
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static int64_t request_ms(const struct election *election) {
     int64_t half_ms = election->options->renew_deadline_ms / 2;
@@ -161,7 +164,8 @@ static int try_once(struct election *election, struct cc_err *err) {
     return rc;
 }
 
-/* --- the run ------------------------------------------------------------------------------------------------------------ */
+/* --- the run
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static void announce(struct election *election, const char *what) {
     const json_t *metadata = cc_json_member(election->observed, "metadata");

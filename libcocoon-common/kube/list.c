@@ -47,7 +47,8 @@ static int deliver_fed(struct list *list, struct cc_scan *scan, struct cc_err *e
     }
 }
 
-/* What surrounds the items: this must be a list of the kind that was asked for, else it proves nothing (decision 41). */
+/* What surrounds the items: this must be a list of the kind that was asked for, else it proves nothing (decision 41).
+ */
 static int take_head(struct list *list, const json_t *head, struct cc_err *err) {
     const json_t *metadata = cc_json_member(head, "metadata");
     const char *kind = cc_json_text(head, "kind");
@@ -56,8 +57,8 @@ static int take_head(struct list *list, const json_t *head, struct cc_err *err) 
     size_t length = strlen(wanted);
 
     if (!kind || strncmp(kind, wanted, length) != 0 || strcmp(kind + length, "List") != 0)
-        return cc_err_set(err, CC_PROTOCOL, "the answer is a %s, not a %sList", cc_text_or(kind, "document without kind"),
-                          wanted);
+        return cc_err_set(err, CC_PROTOCOL, "the answer is a %s, not a %sList",
+                          cc_text_or(kind, "document without kind"), wanted);
     if (cc_text_is_empty(version))
         return cc_err_set(err, CC_PROTOCOL, "the list has no resourceVersion");
     if (!list->resource_version)

@@ -33,7 +33,8 @@ void cc_object_unref(const struct cc_object *object) {
     free(counted);
 }
 
-/* An absent or malformed time reads as "not set": the API server checks these members, a foreign one is not our fault. */
+/* An absent or malformed time reads as "not set": the API server checks these members, a foreign one is not our fault.
+ */
 static struct cc_wall time_member(const json_t *object, const char *key) {
     struct cc_wall time = {0};
     const char *text = cc_json_text(object, key);
@@ -88,7 +89,7 @@ int cc_object_meta_decode(const json_t *json, struct cc_arena *arena, struct cc_
     meta.deletion_grace_s = cc_json_int(metadata, "deletionGracePeriodSeconds", -1);
     cc_json_strmap(cc_json_member(metadata, "labels"), arena, &meta.labels);
     cc_json_strmap(cc_json_member(metadata, "annotations"), arena, &meta.annotations);
-    json_array_foreach(finalizers, i, item) {
+    json_array_foreach (finalizers, i, item) {
         if (json_is_string(item))
             cc_strlist_add(&meta.finalizers, arena, json_string_value(item));
     }
@@ -105,7 +106,9 @@ const struct cc_owner_reference *cc_object_controller(const struct cc_object_met
     return NULL;
 }
 
-bool cc_object_is_deleting(const struct cc_object_meta *meta) { return cc_wall_is_set(meta->deletion); }
+bool cc_object_is_deleting(const struct cc_object_meta *meta) {
+    return cc_wall_is_set(meta->deletion);
+}
 
 const char *cc_object_key(const struct cc_object_meta *meta, struct cc_arena *arena) {
     if (cc_text_is_empty(meta->namespace))

@@ -20,14 +20,14 @@ struct cc_owner_reference {
 };
 
 struct cc_object_meta {
-    const char *name;             /* all texts "" when absent */
+    const char *name; /* all texts "" when absent */
     const char *namespace;
     const char *uid;
     const char *resource_version; /* opaque: equality only */
     int64_t generation;
     struct cc_wall creation;
-    struct cc_wall deletion;      /* unset = not being deleted */
-    int64_t deletion_grace_s;     /* -1 when absent */
+    struct cc_wall deletion;  /* unset = not being deleted */
+    int64_t deletion_grace_s; /* -1 when absent */
     struct cc_strmap labels;
     struct cc_strmap annotations;
     struct cc_strlist finalizers;

@@ -133,7 +133,7 @@ static int value_parse(struct cc_scan *scan, json_t **ret, struct cc_err *err) {
     return rc;
 }
 
-/* --- lists ---------------------------------------------------------------------------------------------------------- */
+/* --- lists -------------------------------------------------------------------------------------------------------- */
 
 static int key_complete(struct cc_scan *scan, struct cc_err *err) {
     json_t *key = NULL;
@@ -156,7 +156,8 @@ static int member_complete(struct cc_scan *scan, struct cc_err *err) {
 
     scan->head_bytes += scan->value.len + strlen(scan->key);
     if (scan->head_bytes > CC_SCAN_HEAD_BYTES_MAX)
-        return cc_err_set(err, CC_LIMIT, "list members other than items take more than %d bytes", CC_SCAN_HEAD_BYTES_MAX);
+        return cc_err_set(err, CC_LIMIT, "list members other than items take more than %d bytes",
+                          CC_SCAN_HEAD_BYTES_MAX);
     int rc = value_parse(scan, &value, err);
     if (rc)
         return rc;
@@ -239,7 +240,7 @@ static int list_byte(struct cc_scan *scan, struct cc_err *err) {
     case LIST_VALUE_INSIDE:
     case LIST_ITEM_INSIDE:
     case STREAM_INSIDE:
-        cc_assert(!"inside of a value");
+        cc_assert(false);
     }
     scan->next++;
     return 0;

@@ -1,6 +1,6 @@
-/* Incremental scanner: cuts a list body into its items, or a watch stream into its frames, so that the parser never sees
- * more than one object at a time. No I/O: feed bytes, pull results. Bounded by item_bytes_max and CC_JSON_DEPTH_MAX.
- * contract/04 C4.6. */
+/* Incremental scanner: cuts a list body into its items, or a watch stream into its frames, so that the parser never
+ * sees more than one object at a time. No I/O: feed bytes, pull results. Bounded by item_bytes_max and
+ * CC_JSON_DEPTH_MAX. contract/04 C4.6. */
 #ifndef CC_KUBE_SCAN_H
 #define CC_KUBE_SCAN_H
 
@@ -12,8 +12,8 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-#define CC_SCAN_KEY_BYTES_MAX 256             /* a member name of the list itself */
-#define CC_SCAN_HEAD_BYTES_MAX (1024 * 1024)  /* all members of a list but its items */
+#define CC_SCAN_KEY_BYTES_MAX 256            /* a member name of the list itself */
+#define CC_SCAN_HEAD_BYTES_MAX (1024 * 1024) /* all members of a list but its items */
 
 enum cc_scan_mode {
     CC_SCAN_LIST,   /* one object; the elements of its member "items" are the items, null counts as an empty list */
@@ -31,8 +31,8 @@ struct cc_scan {
     struct cc_buf value;    /* what is read of the value or key so far */
     size_t depth;
     bool in_string, escaped, scalar;
-    char *key;              /* member of the list that is being read */
-    json_t *head;           /* its members so far, without the items */
+    char *key;    /* member of the list that is being read */
+    json_t *head; /* its members so far, without the items */
     size_t head_bytes;
     bool items_seen;
 };
@@ -42,8 +42,8 @@ void cc_scan_init(struct cc_scan *scan, enum cc_scan_mode mode, size_t item_byte
 void cc_scan_done(struct cc_scan *scan);
 /* Only after CC_SCAN_NEED (or at the start). bytes are borrowed until the next CC_SCAN_NEED. */
 void cc_scan_feed(struct cc_scan *scan, const void *bytes, size_t count);
-/* ITEM: *ret_item is a new reference. Errors: PROTOCOL (malformed), LIMIT (an item, a key or the head is too large). After
- * an error the scanner is of no more use. */
+/* ITEM: *ret_item is a new reference. Errors: PROTOCOL (malformed), LIMIT (an item, a key or the head is too large).
+ * After an error the scanner is of no more use. */
 CC_MUST_USE int cc_scan_next(struct cc_scan *scan, enum cc_scan_event *ret, json_t **ret_item, struct cc_err *err);
 /* At the end of the input, after CC_SCAN_NEED. PROTOCOL when it ends inside of a value, or a list without items. */
 CC_MUST_USE int cc_scan_finish(const struct cc_scan *scan, struct cc_err *err);

@@ -10,7 +10,7 @@ static bool has_cause(const json_t *document, const char *member, const char *va
     size_t i;
     json_t *cause;
 
-    json_array_foreach(causes, i, cause) {
+    json_array_foreach (causes, i, cause) {
         if (cc_text_equal(cc_json_text(cause, member), value))
             return true;
     }
@@ -52,7 +52,8 @@ static enum cc_code code_of(const char *method, int status, const json_t *docume
 }
 
 /* A PATCH with a wrong metadata.uid is a 422 with a cause; a PUT or DELETE is a 409 that says so in words only: "UID in
- * precondition: A, UID in object meta: B" and "the UID in the precondition (A) does not match the UID in record (B)". */
+ * precondition: A, UID in object meta: B" and "the UID in the precondition (A) does not match the UID in record (B)".
+ */
 static bool is_uid_mismatch(int status, const json_t *document) {
     const char *message = cc_json_text(document, "message");
 

@@ -11,7 +11,7 @@
 
 struct cc_kube_exchange {
     const char *method;
-    const char *path;         /* "/api/v1/..." percent-encoded, with its query; the server's path prefix is the adapter's */
+    const char *path; /* "/api/v1/..." percent-encoded, with its query; the server's path prefix is the adapter's */
     const char *content_type; /* of the body, NULL without one */
     const char *body;
     size_t body_bytes;

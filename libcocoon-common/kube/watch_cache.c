@@ -16,9 +16,9 @@
 #include "obs/log.h"
 
 #define HANDLERS_MAX 8
-#define MISSING_RETRY_MS 10000   /* contract/04 C4.17 */
+#define MISSING_RETRY_MS 10000 /* contract/04 C4.17 */
 #define MISSING_GIVE_UP_MS 120000
-#define SHORT_WATCH_MS 1000      /* C4.12 */
+#define SHORT_WATCH_MS 1000 /* C4.12 */
 #define TRIM_AFTER_OBJECTS 1000
 
 struct cc_cache {
@@ -34,12 +34,12 @@ struct cc_cache {
     struct cc_kube_backoff backoff;
     char *resource_version; /* where the next watch starts; NULL = list first */
     bool synced;
-    bool missing;                 /* the resource path answers 404 */
+    bool missing; /* the resource path answers 404 */
     struct cc_mono missing_since;
     struct cc_event settled; /* synced, or given up on a missing resource */
 };
 
-/* --- construction --------------------------------------------------------------------------------------------------- */
+/* --- construction ------------------------------------------------------------------------------------------------- */
 
 struct cc_cache *cc_cache_new(struct cc_loop *loop, const struct cc_cache_options *options) {
     struct cc_cache *cache = CC_NEW(struct cc_cache);
@@ -71,7 +71,8 @@ void cc_cache_free(struct cc_cache *cache) {
     free(cache);
 }
 
-/* --- changes ---------------------------------------------------------------------------------------------------------- */
+/* --- changes
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static void notify(struct cc_cache *cache, const struct cc_object *old_object, const struct cc_object *new_object) {
     for (size_t i = 0; i < cache->handler_count; i++)
@@ -119,7 +120,7 @@ static void apply_object(struct cc_cache *cache, const char *key, const struct c
         remove_object(cache, key, NULL);
 }
 
-/* --- decoding: one malformed object is that object's problem (field case F08) ---------------------------------------- */
+/* --- decoding: one malformed object is that object's problem (field case F08) ------------------------------------- */
 
 /* "namespace/name" of an object that may not be decodable; caller frees. */
 static char *key_of_json(const json_t *json) {
@@ -138,8 +139,8 @@ static const char *uid_of_json(const json_t *json) {
     return cc_text_or(cc_json_text(cc_json_member(json, "metadata"), "uid"), "");
 }
 
-/* NULL when it cannot be read; logged once per object and version. What the store holds of it stays: an object that cannot
- * be read is not a deleted one. */
+/* NULL when it cannot be read; logged once per object and version. What the store holds of it stays: an object that
+ * cannot be read is not a deleted one. */
 static const struct cc_object *decode(struct cc_cache *cache, const char *key, const json_t *json) {
     struct cc_object *object = NULL;
     struct cc_err err = {0};
@@ -154,7 +155,8 @@ static const struct cc_object *decode(struct cc_cache *cache, const char *key, c
     return NULL;
 }
 
-/* --- listing ---------------------------------------------------------------------------------------------------------- */
+/* --- listing
+ * ---------------------------------------------------------------------------------------------------------- */
 
 struct listing {
     struct cc_cache *cache;
@@ -239,7 +241,8 @@ static void replace(struct cc_cache *cache, const struct listing *listing) {
 static int list(struct cc_cache *cache, struct cc_err *err) {
     struct listing listing = {.cache = cache, .seen = cc_cache_store_new(), .names = cc_key_set_new()};
     char *version = NULL;
-    int rc = cc_kube_list(cache->options.kube, &cache->options.selection, list_item, list_restart, &listing, &version, err);
+    int rc =
+        cc_kube_list(cache->options.kube, &cache->options.selection, list_item, list_restart, &listing, &version, err);
 
     if (rc == 0) {
         replace(cache, &listing);
@@ -257,7 +260,8 @@ static int list(struct cc_cache *cache, struct cc_err *err) {
     return rc;
 }
 
-/* --- watching --------------------------------------------------------------------------------------------------------- */
+/* --- watching
+ * --------------------------------------------------------------------------------------------------------- */
 
 static void set_version(struct cc_cache *cache, const json_t *json) {
     const char *version = version_of_json(json);
@@ -330,11 +334,13 @@ static int watch(struct cc_cache *cache, struct cc_err *err) {
     rc = watch_events(cache, stream, &events, err);
     cc_kube_watch_close(stream);
     if (rc == 0 && events == 0 && cc_mono_diff_ms(cc_now_mono(), start) < SHORT_WATCH_MS)
-        return cc_err_set(err, CC_UNAVAILABLE, "the watch of %s ended at once", cache->options.selection.resource->plural);
+        return cc_err_set(err, CC_UNAVAILABLE, "the watch of %s ended at once",
+                          cache->options.selection.resource->plural);
     return rc;
 }
 
-/* --- the fiber -------------------------------------------------------------------------------------------------------- */
+/* --- the fiber
+ * -------------------------------------------------------------------------------------------------------- */
 
 static int64_t wait_after(struct cc_cache *cache, const struct cc_err *err) {
     if (err->code == CC_NOT_FOUND) {
@@ -391,7 +397,8 @@ void cc_cache_start(struct cc_cache *cache) {
     cc_assert(cache->fiber);
 }
 
-/* --- reading ---------------------------------------------------------------------------------------------------------- */
+/* --- reading
+ * ---------------------------------------------------------------------------------------------------------- */
 
 bool cc_cache_is_synced(const struct cc_cache *cache) {
     return cache->synced;

@@ -32,8 +32,8 @@ struct cc_cache *cc_cache_new(struct cc_loop *loop, const struct cc_cache_option
 void cc_cache_add_handler(struct cc_cache *cache, cc_cache_handler handler, void *ctx);
 /* Returns the index number for cc_cache_by_index. Before cc_cache_start. */
 size_t cc_cache_add_index(struct cc_cache *cache, cc_cache_index index);
-/* Starts the fiber that lists and watches until cc_cache_free. A malformed object fails only itself: one log line per object
- * and resourceVersion (F08). Back-off 800 ms doubling to 30 s with jitter, reset after 2 min (C4.13). */
+/* Starts the fiber that lists and watches until cc_cache_free. A malformed object fails only itself: one log line per
+ * object and resourceVersion (F08). Back-off 800 ms doubling to 30 s with jitter, reset after 2 min (C4.13). */
 void cc_cache_start(struct cc_cache *cache);
 /* Cancels and waits for that fiber; releases the objects. NULL is fine. */
 CC_YIELDS void cc_cache_free(struct cc_cache *cache);
@@ -55,8 +55,8 @@ void cc_cache_by_index(const struct cc_cache *cache, size_t index, const char *v
 void cc_object_list_done(struct cc_object_list *list);
 size_t cc_cache_count(const struct cc_cache *cache);
 
-/* Puts the server's answer to an own write into the cache when it is newer than what the cache holds for that uid (never
- * resurrects a deleted object). Handlers run. Not needed for correctness. */
+/* Puts the server's answer to an own write into the cache when it is newer than what the cache holds for that uid
+ * (never resurrects a deleted object). Handlers run. Not needed for correctness. */
 void cc_cache_observe(struct cc_cache *cache, const struct cc_object *object);
 
 #endif

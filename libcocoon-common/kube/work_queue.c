@@ -16,8 +16,8 @@
 
 enum priority { NORMAL, LOW, PRIORITIES };
 
-/* A key is in at most one of: ready (in a list), waiting (timer armed), idle; and it may be processed at the same time, then
- * `again` stands for ready. */
+/* A key is in at most one of: ready (in a list), waiting (timer armed), idle; and it may be processed at the same time,
+ * then `again` stands for ready. */
 struct item {
     UT_hash_handle hh;
     struct item *prev, *next;
@@ -46,7 +46,7 @@ struct cc_work_queue {
     struct queue_metrics metrics;
 };
 
-/* --- metrics (contract/04 B7) -------------------------------------------------------------------------------------- */
+/* --- metrics (contract/04 B7) ------------------------------------------------------------------------------------- */
 
 static const double duration_bounds[] = {1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 10, 100, 1000};
 
@@ -104,7 +104,8 @@ static void declare_metrics(struct cc_work_queue *queue, struct cc_metrics *regi
         cc_metrics_on_collect(registry, collect_running, queue);
 }
 
-/* --- construction ----------------------------------------------------------------------------------------------------- */
+/* --- construction
+ * ----------------------------------------------------------------------------------------------------- */
 
 struct cc_work_queue *cc_work_queue_new(struct cc_loop *loop, const struct cc_work_queue_options *options) {
     struct cc_work_queue *queue = CC_NEW(struct cc_work_queue);
@@ -131,13 +132,14 @@ void cc_work_queue_free(struct cc_work_queue *queue) {
     cc_assert(queue->processing_count == 0);
     if (queue->metrics.registry)
         cc_metrics_off_collect(queue->metrics.registry, collect_running, queue);
-    HASH_ITER(hh, queue->items, item, next) {
+    HASH_ITER (hh, queue->items, item, next) {
         release(queue, item);
     }
     free(queue);
 }
 
-/* --- items ------------------------------------------------------------------------------------------------------------ */
+/* --- items
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static struct item *find(const struct cc_work_queue *queue, const char *key) {
     struct item *item = NULL;
@@ -270,7 +272,8 @@ size_t cc_work_queue_depth(const struct cc_work_queue *queue) {
     return queue->ready_count[NORMAL] + queue->ready_count[LOW] + queue->processing_count;
 }
 
-/* --- taking ----------------------------------------------------------------------------------------------------------- */
+/* --- taking
+ * ----------------------------------------------------------------------------------------------------------- */
 
 int cc_work_queue_get(struct cc_work_queue *queue, const char **ret_key, struct cc_err *err) {
     const char *labels[2];

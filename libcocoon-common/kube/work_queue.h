@@ -15,10 +15,10 @@
 struct cc_work_queue;
 
 struct cc_work_queue_options {
-    const char *name;            /* label of the metrics; borrowed for ever */
-    int64_t backoff_base_ms;     /* 0 = 5 */
-    int64_t backoff_cap_ms;      /* 0 = 300000 (decision 56) */
-    struct cc_metrics *metrics;  /* workqueue_* families are declared once per registry; NULL = none */
+    const char *name;           /* label of the metrics; borrowed for ever */
+    int64_t backoff_base_ms;    /* 0 = 5 */
+    int64_t backoff_cap_ms;     /* 0 = 300000 (decision 56) */
+    struct cc_metrics *metrics; /* workqueue_* families are declared once per registry; NULL = none */
 };
 struct cc_work_queue *cc_work_queue_new(struct cc_loop *loop, const struct cc_work_queue_options *options);
 /* No worker may be running. NULL is fine. */
@@ -53,8 +53,8 @@ struct cc_controller_options {
     void *ctx;
     struct cc_metrics *metrics; /* controller_runtime_* families; NULL = none */
 };
-/* Runs workers until the calling fiber is cancelled, then waits for running passes (they see the cancellation). A failed
- * pass is logged once as "Reconciler error" and requeued with back-off; CANCELED passes are not. */
+/* Runs workers until the calling fiber is cancelled, then waits for running passes (they see the cancellation). A
+ * failed pass is logged once as "Reconciler error" and requeued with back-off; CANCELED passes are not. */
 CC_YIELDS int cc_controller_run(struct cc_loop *loop, const struct cc_controller_options *options, struct cc_err *err);
 
 #endif

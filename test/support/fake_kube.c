@@ -55,7 +55,8 @@ void fake_kube_add_resource(struct fake_kube *kube, const char *api_version, con
 
     if (!resource) {
         resource = CC_NEW(struct fake_resource);
-        *resource = (struct fake_resource){cc_xstrdup(api_version), cc_xstrdup(kind), cc_xstrdup(plural), namespaced, false};
+        *resource =
+            (struct fake_resource){cc_xstrdup(api_version), cc_xstrdup(kind), cc_xstrdup(plural), namespaced, false};
         kube->resources = cc_xrealloc(kube->resources, (kube->resource_count + 1) * sizeof *kube->resources);
         kube->resources[kube->resource_count++] = resource;
     }
@@ -69,7 +70,8 @@ void fake_kube_remove_resource(struct fake_kube *kube, const char *plural) {
         resource->removed = true;
 }
 
-/* --- faults ----------------------------------------------------------------------------------------------------------- */
+/* --- faults
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static char *dup_or_null(const char *text) {
     return text ? cc_xstrdup(text) : NULL;
@@ -160,7 +162,8 @@ void fake_kube_set_chunk(struct fake_kube *kube, size_t bytes) {
     kube->chunk_bytes = bytes;
 }
 
-/* --- log -------------------------------------------------------------------------------------------------------------- */
+/* --- log
+ * -------------------------------------------------------------------------------------------------------------- */
 
 static const char *logged_method(const char *method, const struct fake_route *route) {
     if (strcmp(method, "GET") != 0)
@@ -231,7 +234,8 @@ size_t fake_kube_writes(const struct fake_kube *kube) {
     return count;
 }
 
-/* --- the port --------------------------------------------------------------------------------------------------------- */
+/* --- the port
+ * --------------------------------------------------------------------------------------------------------- */
 
 struct fake_body {
     struct fake_kube *kube;
@@ -493,8 +497,8 @@ struct cc_kube_transport fake_kube_transport(struct fake_kube *kube) {
 
 int fake_kube_request(struct fake_kube *kube, const char *method, const char *path, const char *content_type,
                       const json_t *body, json_t **ret) {
-    struct cc_kube_exchange exchange = {.method = method, .path = path,
-                                        .content_type = content_type ? content_type : "application/json"};
+    struct cc_kube_exchange exchange = {
+        .method = method, .path = path, .content_type = content_type ? content_type : "application/json"};
     struct fake_route route;
     bool found = fake_route_parse(kube, path, &route);
     size_t entry = log_request(kube, logged_method(method, &route), &exchange, json_deep_copy(body));

@@ -20,8 +20,8 @@
 
 struct fake_kube;
 
-/* loop gives the wall clock; NULL = a fixed time. Registered from the start: pods, nodes, events, namespaces, configmaps,
- * secrets, leases, cocoonsets, cocoonhibernations. */
+/* loop gives the wall clock; NULL = a fixed time. Registered from the start: pods, nodes, events, namespaces,
+ * configmaps, secrets, leases, cocoonsets, cocoonhibernations. */
 struct fake_kube *fake_kube_new(struct cc_loop *loop);
 void fake_kube_free(struct fake_kube *kube); /* no watch may be open; NULL is fine */
 /* The port. A daemon's calls need a fiber; the functions below do not. */
@@ -33,13 +33,14 @@ void fake_kube_add_resource(struct fake_kube *kube, const char *api_version, con
 /* Requests for it answer 404 from now on, as without its CRD. */
 void fake_kube_remove_resource(struct fake_kube *kube, const char *plural);
 
-/* --- content, without log and faults (watches do see the changes) ----------------------------------------------- */
+/* --- content, without log and faults (watches do see the changes) ------------------------------------------------- */
 
-/* Creates or replaces, status included; apiVersion and kind say what it is. metadata.uid, creationTimestamp and generation
- * are kept or filled in; a changed spec raises the generation. The object is borrowed. Returns the stored one (borrowed
- * until the next change). */
+/* Creates or replaces, status included; apiVersion and kind say what it is. metadata.uid, creationTimestamp and
+ * generation are kept or filled in; a changed spec raises the generation. The object is borrowed. Returns the stored
+ * one (borrowed until the next change). */
 const json_t *fake_kube_put(struct fake_kube *kube, const json_t *object);
-/* As above from text with ' instead of ", for short tests: fake_kube_put_text(k, "{'apiVersion':'v1','kind':'Pod',...}") */
+/* As above from text with ' instead of ", for short tests: fake_kube_put_text(k,
+ * "{'apiVersion':'v1','kind':'Pod',...}") */
 const json_t *fake_kube_put_text(struct fake_kube *kube, const char *single_quoted);
 /* A pod, its VM-name annotation left to the caller; labels and annotations may be NULL ("k=v,k=v"). */
 const json_t *fake_kube_put_pod(struct fake_kube *kube, const char *namespace, const char *name, const char *node_name,
@@ -79,24 +80,24 @@ void fake_kube_inject(struct fake_kube *kube, const char *plural, const char *by
 void fake_kube_compact(struct fake_kube *kube);
 size_t fake_kube_watch_count(const struct fake_kube *kube, const char *plural); /* open streams; NULL = all */
 
-/* --- faults -------------------------------------------------------------------------------------------------------- */
+/* --- faults ------------------------------------------------------------------------------------------------------- */
 
 enum fake_kube_fault_kind {
-    FAKE_KUBE_STATUS,      /* answers `status`, nothing happens */
-    FAKE_KUBE_REFUSE,      /* connection refused: UNAVAILABLE */
-    FAKE_KUBE_LOST_BEFORE, /* connection lost after sending, nothing happened: OUTCOME_UNKNOWN */
-    FAKE_KUBE_LOST_AFTER,  /* applied, the answer is lost: OUTCOME_UNKNOWN */
+    FAKE_KUBE_STATUS,       /* answers `status`, nothing happens */
+    FAKE_KUBE_REFUSE,       /* connection refused: UNAVAILABLE */
+    FAKE_KUBE_LOST_BEFORE,  /* connection lost after sending, nothing happened: OUTCOME_UNKNOWN */
+    FAKE_KUBE_LOST_AFTER,   /* applied, the answer is lost: OUTCOME_UNKNOWN */
     FAKE_KUBE_STATUS_AFTER, /* applied, but answered with `status` */
-    FAKE_KUBE_HANG,        /* nothing happens, no answer until the caller's deadline */
-    FAKE_KUBE_HANG_AFTER,  /* applied, no answer */
-    FAKE_KUBE_CUT_BODY,    /* applied, the body ends half-way: PROTOCOL on read */
+    FAKE_KUBE_HANG,         /* nothing happens, no answer until the caller's deadline */
+    FAKE_KUBE_HANG_AFTER,   /* applied, no answer */
+    FAKE_KUBE_CUT_BODY,     /* applied, the body ends half-way: PROTOCOL on read */
 };
 struct fake_kube_fault {
     enum fake_kube_fault_kind kind;
-    const char *method;       /* NULL = any; as in the log: a list is "LIST", a watch "WATCH", GET one object */
-    const char *path;         /* part of the path with its query; NULL = any */
-    int skip;                 /* let that many matching requests pass first */
-    int count;                /* then apply to so many; 0 = 1, < 0 = for ever */
+    const char *method; /* NULL = any; as in the log: a list is "LIST", a watch "WATCH", GET one object */
+    const char *path;   /* part of the path with its query; NULL = any */
+    int skip;           /* let that many matching requests pass first */
+    int count;          /* then apply to so many; 0 = 1, < 0 = for ever */
     int status;
     const char *reason;       /* Status.reason; NULL = by status */
     const char *message;      /* NULL = some text */
@@ -115,14 +116,14 @@ void fake_kube_set_latency(struct fake_kube *kube, int64_t ms);
 /* Largest piece that one read gives; 0 = as much as fits. */
 void fake_kube_set_chunk(struct fake_kube *kube, size_t bytes);
 
-/* --- log of requests ------------------------------------------------------------------------------------------------ */
+/* --- log of requests ---------------------------------------------------------------------------------------------- */
 
 struct fake_kube_request_log {
     const char *method; /* "GET", "POST", "PUT", "PATCH", "DELETE"; "WATCH" for a watch, "LIST" for a list */
     const char *path;   /* with its query, as sent */
     const char *content_type, *user_agent_suffix; /* "" when absent */
-    const json_t *body; /* NULL without one */
-    int status;         /* what was answered; 0 = no answer */
+    const json_t *body;                           /* NULL without one */
+    int status;                                   /* what was answered; 0 = no answer */
     struct cc_mono at;
 };
 /* Requests whose method equals (NULL = any) and whose path contains the text (NULL = any). */

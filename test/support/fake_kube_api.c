@@ -9,23 +9,36 @@
 #include "http/url.h"
 #include "support/fake_kube_internal.h"
 
-/* --- answers -------------------------------------------------------------------------------------------------------- */
+/* --- answers ------------------------------------------------------------------------------------------------------ */
 
 static const char *reason_of(int status) {
     switch (status) {
-    case 400: return "BadRequest";
-    case 401: return "Unauthorized";
-    case 403: return "Forbidden";
-    case 404: return "NotFound";
-    case 405: return "MethodNotAllowed";
-    case 409: return "Conflict";
-    case 410: return "Expired";
-    case 415: return "UnsupportedMediaType";
-    case 422: return "Invalid";
-    case 429: return "TooManyRequests";
-    case 503: return "ServiceUnavailable";
-    case 504: return "Timeout";
-    default: return "InternalError";
+    case 400:
+        return "BadRequest";
+    case 401:
+        return "Unauthorized";
+    case 403:
+        return "Forbidden";
+    case 404:
+        return "NotFound";
+    case 405:
+        return "MethodNotAllowed";
+    case 409:
+        return "Conflict";
+    case 410:
+        return "Expired";
+    case 415:
+        return "UnsupportedMediaType";
+    case 422:
+        return "Invalid";
+    case 429:
+        return "TooManyRequests";
+    case 503:
+        return "ServiceUnavailable";
+    case 504:
+        return "Timeout";
+    default:
+        return "InternalError";
     }
 }
 
@@ -47,8 +60,8 @@ struct fake_answer fake_api_status(int status, const char *reason, const char *f
 }
 
 static struct fake_answer invalid(const struct fake_route *route, const char *field, const char *why) {
-    struct fake_answer answer = fake_api_status(422, NULL, "%s \"%s\" is invalid: %s: %s", route->resource->kind,
-                                                route->name, field, why);
+    struct fake_answer answer =
+        fake_api_status(422, NULL, "%s \"%s\" is invalid: %s: %s", route->resource->kind, route->name, field, why);
 
     cc_json_set_new(answer.body, "details",
                     json_pack("{s:s,s:s,s:[{s:s,s:s,s:s}]}", "name", route->name, "kind", route->resource->kind,
@@ -61,31 +74,34 @@ static struct fake_answer not_found(const struct fake_route *route) {
 }
 
 static struct fake_answer conflict(const struct fake_route *route) {
-    return fake_api_status(409, NULL,
-                           "Operation cannot be fulfilled on %s \"%s\": the object has been modified; please apply your "
-                           "changes to the latest version and try again",
-                           route->resource->plural, route->name);
+    return fake_api_status(
+        409, NULL,
+        "Operation cannot be fulfilled on %s \"%s\": the object has been modified; please apply your "
+        "changes to the latest version and try again",
+        route->resource->plural, route->name);
 }
 
 static struct fake_answer wrong_uid(const struct fake_route *route, const char *wanted, const char *have) {
-    return fake_api_status(409, NULL,
-                           "Operation cannot be fulfilled on %s \"%s\": Precondition failed: UID in precondition: %s, UID "
-                           "in object meta: %s",
-                           route->resource->plural, route->name, wanted, have);
+    return fake_api_status(
+        409, NULL,
+        "Operation cannot be fulfilled on %s \"%s\": Precondition failed: UID in precondition: %s, UID "
+        "in object meta: %s",
+        route->resource->plural, route->name, wanted, have);
 }
 
 static struct fake_answer wrong_uid_to_delete(const struct fake_route *route, const char *wanted, const char *have) {
-    return fake_api_status(409, NULL,
-                           "Operation cannot be fulfilled on %s \"%s\": the UID in the precondition (%s) does not match the "
-                           "UID in record (%s). The object might have been deleted and then recreated",
-                           route->resource->kind, route->name, wanted, have);
+    return fake_api_status(
+        409, NULL,
+        "Operation cannot be fulfilled on %s \"%s\": the UID in the precondition (%s) does not match the "
+        "UID in record (%s). The object might have been deleted and then recreated",
+        route->resource->kind, route->name, wanted, have);
 }
 
 static struct fake_answer ok(int status, json_t *json) {
     return (struct fake_answer){.status = status, .body = json_incref(json)};
 }
 
-/* --- routes --------------------------------------------------------------------------------------------------------- */
+/* --- routes ------------------------------------------------------------------------------------------------------- */
 
 static char *decode(const char *text, size_t count) {
     struct cc_arena arena = {0};
@@ -182,13 +198,14 @@ const char *fake_route_query(const struct fake_route *route, const char *key) {
     return cc_json_text(route->query, key);
 }
 
-/* --- reading -------------------------------------------------------------------------------------------------------- */
+/* --- reading ------------------------------------------------------------------------------------------------------ */
 
 static bool is_core(const struct fake_resource *resource) {
     return !strstr(resource->api_version, "cocoonstack");
 }
 
-/* Custom kinds come with sorted members, so that `kind` follows `items`; items of built-in kinds carry no kind at all. */
+/* Custom kinds come with sorted members, so that `kind` follows `items`; items of built-in kinds carry no kind at all.
+ */
 json_t *fake_api_list_head(const struct fake_resource *resource, const char *resource_version, const char *next,
                            json_t *take_items, size_t remaining) {
     json_t *list = json_object();
@@ -268,8 +285,9 @@ static struct fake_answer list(struct fake_kube *kube, const struct fake_route *
         if (dash && cc_parse_int64(first, 0, INT64_MAX, &id) && cc_parse_int64(dash + 1, 0, INT64_MAX, &start))
             page = find_page(kube, id);
         if (!page)
-            return fake_api_status(410, "Expired", "The provided continue parameter is too old to display a consistent "
-                                                   "list result.");
+            return fake_api_status(410, "Expired",
+                                   "The provided continue parameter is too old to display a consistent "
+                                   "list result.");
     }
     cc_ignore(cc_parse_int64(fake_route_query(route, "limit"), 0, INT64_MAX, &limit), "no limit");
     if (!page && (limit == 0 || cc_text_equal(version, "0"))) {
@@ -289,7 +307,8 @@ static struct fake_answer list(struct fake_kube *kube, const struct fake_route *
     return (struct fake_answer){200, fake_api_list_head(route->resource, newest, next, items, remaining), 0};
 }
 
-/* --- creating --------------------------------------------------------------------------------------------------------- */
+/* --- creating
+ * --------------------------------------------------------------------------------------------------------- */
 
 /* Kinds whose spec changes are counted. */
 static bool has_generation(const struct fake_resource *resource) {
@@ -313,8 +332,9 @@ static struct fake_answer create(struct fake_kube *kube, struct fake_route *rout
     if (!cc_name_is_dns1123_subdomain(name))
         return invalid(route, "metadata.name", "Invalid value: not a lowercase RFC 1123 subdomain");
     if (!cc_text_is_empty(namespace) && !cc_text_equal(namespace, route->namespace))
-        return fake_api_status(400, NULL, "the namespace of the provided object does not match the namespace sent on the "
-                                          "request");
+        return fake_api_status(400, NULL,
+                               "the namespace of the provided object does not match the namespace sent on the "
+                               "request");
     if (!cc_text_is_empty(cc_json_text(given, "resourceVersion")))
         return fake_api_status(500, NULL, "resourceVersion should not be set on objects to be created");
     if (fake_store_find(kube, resource, route->namespace, name))
@@ -341,7 +361,8 @@ static struct fake_answer create(struct fake_kube *kube, struct fake_route *rout
     return ok(201, fake_store_write(kube, resource, NULL, object));
 }
 
-/* --- changing --------------------------------------------------------------------------------------------------------- */
+/* --- changing
+ * --------------------------------------------------------------------------------------------------------- */
 
 static void keep(json_t *to, const json_t *from, const char *key) {
     json_t *value = json_object_get(from, key);
@@ -357,12 +378,12 @@ static bool adds_finalizer(const json_t *old, const json_t *new) {
     json_t *item;
     size_t i;
 
-    json_array_foreach(cc_json_path(new, "metadata", "finalizers", NULL), i, item) {
+    json_array_foreach (cc_json_path(new, "metadata", "finalizers", NULL), i, item) {
         size_t k;
         json_t *other;
         bool found = false;
 
-        json_array_foreach(had, k, other)
+        json_array_foreach (had, k, other)
             found = found || json_equal(other, item);
         if (!found)
             return true;
@@ -372,8 +393,9 @@ static bool adds_finalizer(const json_t *old, const json_t *new) {
 
 /* Takes over from the old object what the request may not change, and counts the generation. */
 static json_t *admit(const struct fake_route *route, const json_t *old, const json_t *wanted) {
-    static const char *const owned[] = {"name", "namespace", "uid", "creationTimestamp", "deletionTimestamp",
-                                        "deletionGracePeriodSeconds", "generation", "resourceVersion"};
+    static const char *const owned[] = {
+        "name",       "namespace",      "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
+        "generation", "resourceVersion"};
     bool status = strcmp(route->subresource, "status") == 0;
     json_t *new = json_deep_copy(wanted);
     json_t *metadata = json_object_get(new, "metadata");
@@ -404,7 +426,8 @@ static json_t *admit(const struct fake_route *route, const json_t *old, const js
 static bool is_finished(const json_t *json) {
     const json_t *metadata = json_object_get(json, "metadata");
 
-    return cc_json_text(metadata, "deletionTimestamp") && json_array_size(json_object_get(metadata, "finalizers")) == 0 &&
+    return cc_json_text(metadata, "deletionTimestamp") &&
+           json_array_size(json_object_get(metadata, "finalizers")) == 0 &&
            cc_json_int(metadata, "deletionGracePeriodSeconds", 0) == 0;
 }
 
@@ -421,8 +444,9 @@ static struct fake_answer change(struct fake_kube *kube, struct fake_route *rout
     } else if (!cc_text_equal(cc_json_text(metadata, "name"), route->name)) {
         answer = fake_api_status(400, NULL, "the name of the object does not match the name on the URL");
     } else if (cc_json_text(old_metadata, "deletionTimestamp") && adds_finalizer(object->json, wanted)) {
-        answer = invalid(route, "metadata.finalizers", "Forbidden: no new finalizers can be added if the object is "
-                                                       "being deleted");
+        answer = invalid(route, "metadata.finalizers",
+                         "Forbidden: no new finalizers can be added if the object is "
+                         "being deleted");
     } else {
         json_t *new = admit(route, object->json, wanted);
 
@@ -450,8 +474,9 @@ static struct fake_answer patch(struct fake_kube *kube, struct fake_route *route
     if (!strategic && !cc_text_equal(content_type, "application/merge-patch+json"))
         return fake_api_status(415, NULL, "the body of the request was in an unknown format");
     if (strategic && !is_core(route->resource))
-        return fake_api_status(415, NULL, "the body of the request was in an unknown format - accepted media types "
-                                          "include: application/json-patch+json, application/merge-patch+json");
+        return fake_api_status(415, NULL,
+                               "the body of the request was in an unknown format - accepted media types "
+                               "include: application/json-patch+json, application/merge-patch+json");
     if (!object)
         return not_found(route);
     if (!json_is_object(body))
@@ -480,7 +505,8 @@ static struct fake_answer put(struct fake_kube *kube, struct fake_route *route, 
     return change(kube, route, object, json_deep_copy(body));
 }
 
-/* --- deleting ----------------------------------------------------------------------------------------------------------- */
+/* --- deleting
+ * ----------------------------------------------------------------------------------------------------------- */
 
 /* Seconds that a pod keeps: only a pod that runs somewhere is asked to end first. */
 static int64_t grace_of(const json_t *pod, const json_t *options) {
@@ -508,7 +534,7 @@ static json_t *marked_deleted(struct fake_kube *kube, const struct fake_object *
     return json;
 }
 
-static struct fake_answer delete(struct fake_kube *kube, struct fake_route *route, const json_t *options) {
+static struct fake_answer delete (struct fake_kube *kube, struct fake_route *route, const json_t *options) {
     struct fake_object *object = fake_store_find(kube, route->resource, route->namespace, route->name);
     const json_t *preconditions = cc_json_member(options, "preconditions");
     const char *uid = cc_json_text(preconditions, "uid");
@@ -557,6 +583,6 @@ struct fake_answer fake_api_handle(struct fake_kube *kube, const char *method, c
     if (strcmp(method, "PATCH") == 0 && named)
         return patch(kube, mutable_route, content_type, body);
     if (strcmp(method, "DELETE") == 0 && named)
-        return delete(kube, mutable_route, body);
+        return delete (kube, mutable_route, body);
     return fake_api_status(405, NULL, "the server does not allow this method on the requested resource");
 }

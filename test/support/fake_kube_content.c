@@ -51,8 +51,8 @@ const json_t *fake_kube_put(struct fake_kube *kube, const json_t *object) {
     cc_assert(resource != NULL);
     json_t *copy = json_deep_copy(object);
     json_t *metadata = json_object_get(copy, "metadata");
-    struct fake_object *old = fake_store_find(kube, resource, cc_text_or(cc_json_text(metadata, "namespace"), "default"),
-                                              cc_json_text(metadata, "name"));
+    struct fake_object *old = fake_store_find(
+        kube, resource, cc_text_or(cc_json_text(metadata, "namespace"), "default"), cc_json_text(metadata, "name"));
 
     complete(kube, resource, old, copy);
     if (old && !json_object_get(cc_json_member(object, "metadata"), "generation")) {
@@ -90,10 +90,10 @@ static json_t *map_of(const char *pairs) {
 
 const json_t *fake_kube_put_pod(struct fake_kube *kube, const char *namespace, const char *name, const char *node_name,
                                 const char *labels, const char *annotations) {
-    json_t *pod = json_pack("{s:s,s:s,s:{s:s,s:s,s:o,s:o},s:{s:[{s:s,s:s}]},s:{s:s}}", "apiVersion", "v1", "kind", "Pod",
-                            "metadata", "namespace", namespace, "name", name, "labels", map_of(labels), "annotations",
-                            map_of(annotations), "spec", "containers", "name", "agent", "image", "image:1", "status",
-                            "phase", "Pending");
+    json_t *pod = json_pack("{s:s,s:s,s:{s:s,s:s,s:o,s:o},s:{s:[{s:s,s:s}]},s:{s:s}}", "apiVersion", "v1", "kind",
+                            "Pod", "metadata", "namespace", namespace, "name", name, "labels", map_of(labels),
+                            "annotations", map_of(annotations), "spec", "containers", "name", "agent", "image",
+                            "image:1", "status", "phase", "Pending");
 
     cc_json_set_text_nonempty(json_object_get(pod, "spec"), "nodeName", node_name);
     const json_t *stored = fake_kube_put(kube, pod);

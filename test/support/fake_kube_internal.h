@@ -89,7 +89,8 @@ struct fake_answer {
 };
 
 /* store */
-const struct fake_resource *fake_resource_find(const struct fake_kube *kube, const char *api_version, const char *plural);
+const struct fake_resource *fake_resource_find(const struct fake_kube *kube, const char *api_version,
+                                               const char *plural);
 const struct fake_resource *fake_resource_of_kind(const struct fake_kube *kube, const char *api_version,
                                                   const char *kind);
 struct fake_object *fake_store_find(const struct fake_kube *kube, const struct fake_resource *resource,

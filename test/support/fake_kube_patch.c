@@ -12,7 +12,7 @@ static json_t *without_nulls(const json_t *value) {
     if (!json_is_object(value))
         return json_deep_copy(value);
     json_t *copy = json_object();
-    json_object_foreach((json_t *)value, key, member) {
+    json_object_foreach ((json_t *)value, key, member) {
         if (!json_is_null(member))
             cc_json_set_new(copy, key, without_nulls(member));
     }
@@ -28,7 +28,7 @@ json_t *fake_patch_merge(const json_t *target, const json_t *patch) {
     if (!json_is_object(target))
         return without_nulls(patch);
     json_t *result = json_copy((json_t *)target);
-    json_object_foreach((json_t *)patch, key, member) {
+    json_object_foreach ((json_t *)patch, key, member) {
         if (json_is_null(member))
             json_object_del(result, key);
         else
@@ -37,7 +37,7 @@ json_t *fake_patch_merge(const json_t *target, const json_t *patch) {
     return result;
 }
 
-/* --- strategic -------------------------------------------------------------------------------------------------- */
+/* --- strategic ---------------------------------------------------------------------------------------------------- */
 
 /* All other lists are replaced whole: containerStatuses, tolerations and taints too (tried on 1.36). */
 static const struct {
@@ -71,7 +71,7 @@ static size_t index_of(const json_t *list, const char *merge_key, const json_t *
     size_t i;
     json_t *item;
 
-    json_array_foreach(list, i, item) {
+    json_array_foreach (list, i, item) {
         const json_t *value = *merge_key ? json_object_get(item, merge_key) : item;
 
         if (value && json_equal(value, wanted))
@@ -89,9 +89,9 @@ static json_t *strategic_list(const json_t *target, const json_t *patch, const c
     json_t *item;
     size_t i;
 
-    json_array_foreach(target, i, item)
+    json_array_foreach (target, i, item)
         json_array_append(result, item);
-    json_array_foreach(patch, i, item) {
+    json_array_foreach (patch, i, item) {
         const json_t *key = *merge_key ? json_object_get(item, merge_key) : item;
         const char *directive = cc_json_text(item, "$patch");
         size_t at = key ? index_of(result, merge_key, key) : SIZE_MAX;
@@ -118,7 +118,7 @@ static void delete_primitives(json_t *result, const char *list, const json_t *va
     json_t *item;
     size_t i;
 
-    json_array_foreach(json_object_get(result, list), i, item) {
+    json_array_foreach (json_object_get(result, list), i, item) {
         if (index_of(values, "", item) == SIZE_MAX)
             json_array_append(copy, item);
     }
@@ -135,7 +135,7 @@ json_t *fake_patch_strategic(const json_t *target, const json_t *patch) {
         return json_deep_copy(patch);
     bool replace = directive && strcmp(directive, "replace") == 0;
     json_t *result = json_is_object(target) && !replace ? json_copy((json_t *)target) : json_object();
-    json_object_foreach((json_t *)patch, key, member) {
+    json_object_foreach ((json_t *)patch, key, member) {
         json_t *old = json_object_get(result, key);
         const char *merge_key = merge_key_of(key);
 

@@ -43,7 +43,7 @@ static bool split_requirement(const char *text, char **ret_key, const char **ret
     return *ret_key[0] != '\0';
 }
 
-static bool holds(const char *operator, const char *wanted, const char *value) {
+static bool holds(const char *operator, const char * wanted, const char *value) {
     if (strcmp(operator, "!") == 0)
         return !value;
     if (strcmp(operator, "") == 0)
@@ -77,9 +77,9 @@ static const char *value_of(const json_t *object, const char *key, bool is_field
 static bool requirement_holds(const json_t *object, const char *text, bool is_field) {
     char *key cc_cleanup(cc_free_p) = NULL;
     char *wanted cc_cleanup(cc_free_p) = NULL;
-    const char *operator = NULL;
+    const char *operator= NULL;
 
-    if (!split_requirement(text, &key, &operator, &wanted))
+    if (!split_requirement(text, &key, &operator, & wanted))
         return false;
     return holds(operator, wanted, value_of(object, key, is_field));
 }

@@ -161,15 +161,14 @@ void fake_store_remove(struct fake_kube *kube, struct fake_object *object, json_
 
     cc_assert(found && kube->objects[place] == object);
     stamp(kube, take_last);
-    memmove(kube->objects + place, kube->objects + place + 1,
-            (kube->object_count - place - 1) * sizeof *kube->objects);
+    memmove(kube->objects + place, kube->objects + place + 1, (kube->object_count - place - 1) * sizeof *kube->objects);
     kube->object_count--;
     record(kube, object->resource, take_last, NULL);
     json_decref(take_last);
     free_object(object);
 }
 
-/* --- watches -------------------------------------------------------------------------------------------------------- */
+/* --- watches ------------------------------------------------------------------------------------------------------ */
 
 void fake_store_wake(struct fake_kube *kube) {
     for (struct fake_stream *stream = kube->streams; stream; stream = stream->next)
@@ -239,9 +238,9 @@ void fake_kube_bookmark(struct fake_kube *kube, const char *plural) {
         if (!is_stream_of(stream, plural) || kube->hold)
             continue;
         fake_stream_fill(stream);
-        json_t *object = json_pack("{s:s,s:s,s:{s:s,s:n}}", "kind", stream->resource->kind, "apiVersion",
-                                   stream->resource->api_version, "metadata", "resourceVersion", version,
-                                   "creationTimestamp");
+        json_t *object =
+            json_pack("{s:s,s:s,s:{s:s,s:n}}", "kind", stream->resource->kind, "apiVersion",
+                      stream->resource->api_version, "metadata", "resourceVersion", version, "creationTimestamp");
         put_frame(stream, "BOOKMARK", object);
         json_decref(object);
     }
@@ -253,7 +252,8 @@ void fake_kube_end_watches(struct fake_kube *kube, const char *plural, int statu
         if (!is_stream_of(stream, plural))
             continue;
         if (status != 0) {
-            struct fake_answer answer = fake_api_status(status, status == 410 ? "Expired" : NULL, "watch ended by the test");
+            struct fake_answer answer =
+                fake_api_status(status, status == 410 ? "Expired" : NULL, "watch ended by the test");
             put_frame(stream, "ERROR", answer.body);
             json_decref(answer.body);
         }

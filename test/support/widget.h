@@ -1,5 +1,5 @@
-/* A small custom kind for tests of lists, watches and caches: Widget in widgets.cocoonstack.example/v1. spec.size must be an
- * integer, else the object is malformed. */
+/* A small custom kind for tests of lists, watches and caches: Widget in widgets.cocoonstack.example/v1. spec.size must
+ * be an integer, else the object is malformed. */
 #ifndef CC_TEST_WIDGET_H
 #define CC_TEST_WIDGET_H
 
@@ -13,7 +13,9 @@ struct widget {
 };
 
 extern const struct cc_kube_resource widget_resource;
-static inline const struct widget *widget_of(const struct cc_object *object) { return (const struct widget *)object; }
+static inline const struct widget *widget_of(const struct cc_object *object) {
+    return (const struct widget *)object;
+}
 
 void widget_register(struct fake_kube *kube);
 /* Creates or changes one in namespace "ns"; group may be NULL. */

@@ -38,12 +38,12 @@ static json_t *parse(const char *single_quoted) {
     return json;
 }
 
-#define FIBER_TEST(name)                                                                                                \
-    static void name##_body(void *arg);                                                                                 \
-    START_TEST(name) {                                                                                                  \
-        cc_test_run_virtual(name##_body, NULL);                                                                         \
-    }                                                                                                                   \
-    END_TEST                                                                                                            \
+#define FIBER_TEST(name)                                                                                               \
+    static void name##_body(void *arg);                                                                                \
+    START_TEST(name) {                                                                                                 \
+        cc_test_run_virtual(name##_body, NULL);                                                                        \
+    }                                                                                                                  \
+    END_TEST                                                                                                           \
     static void name##_body(void *arg CC_UNUSED)
 
 FIBER_TEST(client__reads_and_writes_objects) {
@@ -103,8 +103,8 @@ FIBER_TEST(client__tells_a_superseded_object_by_its_uid) {
     ck_assert_int_eq(fake_kube_count(w.fake, "pods"), 1);
 
     /* Any other 422 is a failed write (decision 54). */
-    fake_kube_fail(w.fake, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .status = 422,
-                                                     .cause_field = "metadata.annotations"});
+    fake_kube_fail(w.fake, &(struct fake_kube_fault){
+                               .kind = FAKE_KUBE_STATUS, .status = 422, .cause_field = "metadata.annotations"});
     ck_assert_int_eq(cc_kube_patch(&w.kube, &pod_ref, CC_PATCH_MERGE, patch, NULL, &err), CC_INVALID);
     ck_assert(!cc_kube_is_superseded(&err));
     json_decref(patch);
@@ -152,8 +152,11 @@ FIBER_TEST(client__maps_statuses_to_codes) {
     json_t *object = parse("{'metadata':{'name':'demo-0'}}");
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(rows); i++) {
-        struct fake_kube_fault fault = {.kind = FAKE_KUBE_STATUS, .status = rows[i].status, .count = 3,
-                                        .reason = rows[i].status == 409 ? "AlreadyExists" : NULL, .message = "why"};
+        struct fake_kube_fault fault = {.kind = FAKE_KUBE_STATUS,
+                                        .status = rows[i].status,
+                                        .count = 3,
+                                        .reason = rows[i].status == 409 ? "AlreadyExists" : NULL,
+                                        .message = "why"};
         struct cc_err err = {0};
 
         fake_kube_fail(w.fake, &fault);
@@ -175,8 +178,8 @@ FIBER_TEST(client__waits_as_the_server_asks) {
     struct cc_mono start = cc_now_mono();
 
     fake_kube_put_pod(w.fake, "ns", "demo-0", "node-1", NULL, NULL);
-    fake_kube_fail(w.fake, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "PATCH", .status = 429,
-                                                     .retry_after_s = 1});
+    fake_kube_fail(w.fake, &(struct fake_kube_fault){
+                               .kind = FAKE_KUBE_STATUS, .method = "PATCH", .status = 429, .retry_after_s = 1});
     ck_assert_int_eq(cc_kube_patch(&w.kube, &pod_ref, CC_PATCH_MERGE, patch, NULL, &err), 0);
     ck_assert_int_eq(cc_mono_diff_ms(cc_now_mono(), start), 1000);
     ck_assert_str_eq(fake_kube_text(w.fake, "pods", "ns", "demo-0", "metadata/annotations/k"), "v");
@@ -190,8 +193,8 @@ FIBER_TEST(client__waits_as_the_server_asks) {
 
     /* At most ten times. */
     fake_kube_forget_requests(w.fake);
-    fake_kube_fail(w.fake, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .status = 429, .retry_after_s = 1,
-                                                     .count = -1});
+    fake_kube_fail(w.fake,
+                   &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .status = 429, .retry_after_s = 1, .count = -1});
     ck_assert_int_eq(cc_kube_get(&w.kube, &pod_ref, NULL, &err), CC_THROTTLED);
     ck_assert_int_eq(err.retry_after_ms, 1000);
     ck_assert_uint_eq(fake_kube_requests(w.fake, "GET", NULL), 11);

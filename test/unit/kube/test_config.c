@@ -60,14 +60,15 @@ static void world_open(struct world *w) {
     ck_assert_int_eq(mkdir(path_of(w, ".kube"), 0700), 0);
     ck_assert_int_eq(mkdir(path_of(w, "sa"), 0700), 0);
     snprintf(w->service_account, sizeof w->service_account, "%s/sa", w->folder);
-    w->sources = (struct cc_kube_config_sources){
-        .getenv = variable, .ctx = w, .service_account_directory = w->service_account};
+    w->sources =
+        (struct cc_kube_config_sources){.getenv = variable, .ctx = w, .service_account_directory = w->service_account};
     set(w, "HOME", w->folder);
 }
 
 static void world_close(struct world *w) {
-    static const char *const files[] = {".kube/config", ".kube", "sa/token", "sa/ca.crt", "sa/namespace", "sa", "a", "b",
-                                        "ca.pem", "c.pem", "k.pem", "t"};
+    static const char *const files[] = {".kube/config", ".kube", "sa/token", "sa/ca.crt",
+                                        "sa/namespace", "sa",    "a",        "b",
+                                        "ca.pem",       "c.pem", "k.pem",    "t"};
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(files); i++)
         remove(path_of(w, files[i]));
@@ -84,8 +85,8 @@ static void put_service_account(struct world *w) {
 
 #define PEM64 "LS0tLS1CRUdJTiBYLS0tLS0K" /* -----BEGIN X----- */
 
-#define SIMPLE(server, user)                                                                                            \
-    "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"                                       \
+#define SIMPLE(server, user)                                                                                           \
+    "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"                                      \
     "clusters: [{name: k, cluster: {server: '" server "'}}]\nusers: [{name: u, user: {" user "}}]\n"
 
 static struct cc_kube_config *load(struct world *w) {
@@ -181,10 +182,12 @@ START_TEST(config__first_file_wins_and_paths_are_relative_to_theirs) {
     char list[600];
 
     world_open(&w);
-    write_file(&w, "a", "current-context: c\nusers: [{name: u, user: {tokenFile: t}}]\n"
-                        "clusters: [{name: k, cluster: {server: 'https://first', certificate-authority: ca.pem}}]\n");
-    write_file(&w, "b", "current-context: other\ncontexts: [{name: c, context: {cluster: k, user: u, namespace: here}}]\n"
-                        "clusters: [{name: k, cluster: {server: 'https://second'}}]\nusers: [{name: u, user: {token: x}}]\n");
+    write_file(&w, "a",
+               "current-context: c\nusers: [{name: u, user: {tokenFile: t}}]\n"
+               "clusters: [{name: k, cluster: {server: 'https://first', certificate-authority: ca.pem}}]\n");
+    write_file(&w, "b",
+               "current-context: other\ncontexts: [{name: c, context: {cluster: k, user: u, namespace: here}}]\n"
+               "clusters: [{name: k, cluster: {server: 'https://second'}}]\nusers: [{name: u, user: {token: x}}]\n");
     write_file(&w, "ca.pem", "-----BEGIN CERTIFICATE-----\n");
     snprintf(list, sizeof list, "%s:%s", path_of(&w, "a"), path_of(&w, "b"));
     set(&w, "KUBECONFIG", list);
@@ -206,8 +209,9 @@ START_TEST(config__reads_credentials) {
 
     world_open(&w);
     w.sources.flag = path_of(&w, "a");
-    write_file(&w, "a", SIMPLE("https://[fd00:10::1]", "client-certificate-data: " PEM64 ", client-certificate: no, "
-                                                         "client-key: k.pem, as: bob, as-uid: '7', as-groups: [g1, g2]"));
+    write_file(&w, "a",
+               SIMPLE("https://[fd00:10::1]", "client-certificate-data: " PEM64 ", client-certificate: no, "
+                                              "client-key: k.pem, as: bob, as-uid: '7', as-groups: [g1, g2]"));
     char flag[256];
     snprintf(flag, sizeof flag, "%s/a", w.folder);
     w.sources.flag = flag;
@@ -238,8 +242,8 @@ START_TEST(config__reads_credentials) {
 END_TEST
 
 START_TEST(config__refuses_clearly) {
-#define CLUSTER(text)                                                                                                    \
-    "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\nclusters: [{name: k, cluster: {" text   \
+#define CLUSTER(text)                                                                                                  \
+    "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\nclusters: [{name: k, cluster: {" text  \
     "}}]\nusers: [{name: u, user: {token: t}}]\n"
     static const struct {
         const char *text, *part;
@@ -258,8 +262,10 @@ START_TEST(config__refuses_clearly) {
         {CLUSTER("server: 'ftp://x'"), "cluster \"k\": server: "},
         {CLUSTER("server: 'x:6443'"), "cluster \"k\": server: "},
         {CLUSTER("server: 'https://x?y'"), "has a query"},
-        {CLUSTER("server: 'https://x', certificate-authority-data: '###'"), "certificate-authority-data: is not base64"},
-        {CLUSTER("server: 'https://x', certificate-authority-data: aGFsbG8="), "certificate-authority-data: is not PEM"},
+        {CLUSTER("server: 'https://x', certificate-authority-data: '###'"),
+         "certificate-authority-data: is not base64"},
+        {CLUSTER("server: 'https://x', certificate-authority-data: aGFsbG8="),
+         "certificate-authority-data: is not PEM"},
         {CLUSTER("server: 'https://x', certificate-authority: /nowhere/ca"), "/nowhere/ca"},
         {CLUSTER("server: 'https://x', insecure-skip-tls-verify: 'yes'"), "insecure-skip-tls-verify: is neither"},
         {CLUSTER("server: 'https://x', proxy-url: 'socks5://p'"), "cluster \"k\": proxy-url: is not supported"},
@@ -285,9 +291,11 @@ START_TEST(config__refuses_clearly) {
         write_file(&w, "a", rows[i].text);
         ck_assert_msg(cc_kube_config_load(&w.sources, &config, &err) != 0, "row %zu", i);
         ck_assert_msg(strstr(err.msg, rows[i].part) != NULL, "row %zu: \"%s\" lacks \"%s\"", i, err.msg, rows[i].part);
-        ck_assert_msg(strstr(err.msg, flag) || strstr(err.msg, "/nowhere/"), "row %zu: \"%s\" names no file", i, err.msg);
+        ck_assert_msg(strstr(err.msg, flag) || strstr(err.msg, "/nowhere/"), "row %zu: \"%s\" names no file", i,
+                      err.msg);
     }
-    write_file(&w, "a", CLUSTER("server: 'https://x', insecure-skip-tls-verify: true, certificate-authority-data: " PEM64));
+    write_file(&w, "a",
+               CLUSTER("server: 'https://x', insecure-skip-tls-verify: true, certificate-authority-data: " PEM64));
     check_refused(&w, CC_INVALID, "insecure-skip-tls-verify: cannot be used together with a certificate authority");
     CC_VECTOR("04-84");
     world_close(&w);

@@ -10,12 +10,12 @@
 #include "support/fiber_test.h"
 #include "support/vectors.h"
 
-#define FIBER_TEST(name)                                                                                                \
-    static void name##_body(void *arg);                                                                                 \
-    START_TEST(name) {                                                                                                  \
-        cc_test_run_virtual(name##_body, NULL);                                                                         \
-    }                                                                                                                   \
-    END_TEST                                                                                                            \
+#define FIBER_TEST(name)                                                                                               \
+    static void name##_body(void *arg);                                                                                \
+    START_TEST(name) {                                                                                                 \
+        cc_test_run_virtual(name##_body, NULL);                                                                        \
+    }                                                                                                                  \
+    END_TEST                                                                                                           \
     static void name##_body(void *arg CC_UNUSED)
 
 struct world {
@@ -82,9 +82,15 @@ static void run(void *arg) {
 
 static void world_open(struct world *w, size_t workers) {
     *w = (struct world){.metrics = cc_metrics_new()};
-    w->queue = cc_work_queue_new(cc_loop_current(), &(struct cc_work_queue_options){.name = "test", .metrics = w->metrics});
-    w->options = (struct cc_controller_options){.name = "test", .kind = "Test", .queue = w->queue, .workers = workers,
-                                                .reconcile = reconcile, .ctx = w, .metrics = w->metrics};
+    w->queue =
+        cc_work_queue_new(cc_loop_current(), &(struct cc_work_queue_options){.name = "test", .metrics = w->metrics});
+    w->options = (struct cc_controller_options){.name = "test",
+                                                .kind = "Test",
+                                                .queue = w->queue,
+                                                .workers = workers,
+                                                .reconcile = reconcile,
+                                                .ctx = w,
+                                                .metrics = w->metrics};
     cc_log_set_sink(log_sink, w);
     w->fiber = cc_fiber_start(cc_loop_current(), "controller", run, w);
 }

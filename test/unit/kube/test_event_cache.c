@@ -9,7 +9,8 @@ static struct cc_wall at_s(int64_t seconds) {
     return (struct cc_wall){(1000000 + seconds) * CC_NS_PER_S};
 }
 
-static struct cc_event_verdict add(struct cc_event_cache *cache, const char *message, const char *name, int64_t second) {
+static struct cc_event_verdict add(struct cc_event_cache *cache, const char *message, const char *name,
+                                   int64_t second) {
     struct cc_event_verdict verdict;
 
     cc_event_cache_add(cache, "obj", "obj/reason", message, name, at_s(second), &verdict);

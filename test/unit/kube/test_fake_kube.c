@@ -1,6 +1,6 @@
-/* The in-memory API server behaves as the real one where our daemons look. The same scenarios run against a real API server
- * when COCOON_TEST_KUBECONFIG names a kubeconfig (namespace `fake-test` with its default service account, and our CRDs must be
- * there): a difference between the two is a fault of the fake. */
+/* The in-memory API server behaves as the real one where our daemons look. The same scenarios run against a real API
+ * server when COCOON_TEST_KUBECONFIG names a kubeconfig (namespace `fake-test` with its default service account, and
+ * our CRDs must be there): a difference between the two is a fault of the fake. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,8 @@ static const struct cc_kube_resource sets = {"cocoonset.cocoonstack.io/v1", "Coc
 
 static const struct cc_kube *kube; /* of the running scenario */
 
-/* --- helpers ---------------------------------------------------------------------------------------------------------- */
+/* --- helpers
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static json_t *parse(const char *single_quoted) {
     char *text = strdup(single_quoted);
@@ -57,10 +58,11 @@ static json_t *create(const struct cc_kube_resource *resource, const char *name,
 static json_t *create_pod(const char *name, bool bound, const char *metadata) {
     char text[512];
 
-    snprintf(text, sizeof text,
-             "{'metadata':{%s},'spec':{%s'containers':[{'name':'agent','image':'i:1'}],'terminationGracePeriodSeconds':30},"
-             "'status':{'phase':'Running'}}",
-             metadata, bound ? "'nodeName':'n1'," : "");
+    snprintf(
+        text, sizeof text,
+        "{'metadata':{%s},'spec':{%s'containers':[{'name':'agent','image':'i:1'}],'terminationGracePeriodSeconds':30},"
+        "'status':{'phase':'Running'}}",
+        metadata, bound ? "'nodeName':'n1'," : "");
     return create(&pods, name, text);
 }
 
@@ -112,8 +114,8 @@ static bool exists(const struct cc_kube_resource *resource, const char *name) {
     return rc == 0;
 }
 
-static int delete(const struct cc_kube_resource *resource, const char *name, const char *uid, int64_t grace_s,
-                  struct cc_err *err) {
+static int delete (const struct cc_kube_resource *resource, const char *name, const char *uid, int64_t grace_s,
+                   struct cc_err *err) {
     struct cc_kube_ref ref = ref_of(resource, name, NULL);
     struct cc_kube_delete_options options = {uid, grace_s};
 
@@ -123,7 +125,7 @@ static int delete(const struct cc_kube_resource *resource, const char *name, con
 static void delete_ok(const struct cc_kube_resource *resource, const char *name, int64_t grace_s) {
     struct cc_err err = {0};
 
-    ck_assert_msg(delete(resource, name, NULL, grace_s, &err) == 0, "%s", err.msg);
+    ck_assert_msg(delete (resource, name, NULL, grace_s, &err) == 0, "%s", err.msg);
 }
 
 static const char *meta(const json_t *object, const char *key) {
@@ -143,7 +145,8 @@ static void check_json(const json_t *value, const char *single_quoted) {
     json_decref(wanted);
 }
 
-/* --- scenarios ---------------------------------------------------------------------------------------------------------- */
+/* --- scenarios
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static void creates(void) {
     json_t *pod = create_pod("c1", true, "'labels':{'a':'b'},'uid':'mine','generation':7");
@@ -189,14 +192,15 @@ static void patches(void) {
     json_decref(other);
 
     patch_refused(&pods, "p1", NULL, CC_PATCH_MERGE, "{'metadata':{'uid':'wrong'}}", CC_INVALID, 422);
-    other = patch(&pods, "p1", "status", CC_PATCH_STRATEGIC, "{'metadata':{'uid':'wrong'},'status':{'phase':'Running'}}",
-                  &err);
+    other = patch(&pods, "p1", "status", CC_PATCH_STRATEGIC,
+                  "{'metadata':{'uid':'wrong'},'status':{'phase':'Running'}}", &err);
     ck_assert_ptr_null(other);
     ck_assert_int_eq(err.status, 422);
     ck_assert(err.uid_mismatch);
     patch_refused(&pods, "p1", NULL, CC_PATCH_MERGE, "{'metadata':{'resourceVersion':'1'}}", CC_CONFLICT, 409);
     patch_refused(&pods, "missing", NULL, CC_PATCH_MERGE, "{}", CC_NOT_FOUND, 404);
-    snprintf(text, sizeof text, "{'metadata':{'resourceVersion':'%s','finalizers':['x.io/f']}}", meta(pod, "resourceVersion"));
+    snprintf(text, sizeof text, "{'metadata':{'resourceVersion':'%s','finalizers':['x.io/f']}}",
+             meta(pod, "resourceVersion"));
     patch_ok(&pods, "p1", NULL, CC_PATCH_MERGE, text);
     patch_refused(&pods, "p1", NULL, CC_PATCH_MERGE, text, CC_CONFLICT, 409);
     patch_ok(&pods, "p1", NULL, CC_PATCH_MERGE, "{'metadata':{'finalizers':null}}");
@@ -220,7 +224,7 @@ static void statuses(void) {
     ck_assert_uint_eq(json_array_size(json_object_get(status, "conditions")), 2);
     size_t i;
     json_t *condition;
-    json_array_foreach(json_object_get(status, "conditions"), i, condition) {
+    json_array_foreach (json_object_get(status, "conditions"), i, condition) {
         if (strcmp(cc_json_text(condition, "type"), "Ready") == 0)
             ck_assert_str_eq(cc_json_text(condition, "status"), "False");
         else
@@ -261,7 +265,7 @@ static void updates(void) {
     ck_assert(err.uid_mismatch);
     json_decref(map);
     delete_ok(&maps, "u1", -1);
-    ck_assert_int_eq(delete(&maps, "u1", NULL, -1, &err), CC_NOT_FOUND);
+    ck_assert_int_eq(delete (&maps, "u1", NULL, -1, &err), CC_NOT_FOUND);
 }
 
 static void deletes_gracefully(void) {
@@ -270,9 +274,9 @@ static void deletes_gracefully(void) {
     char *uid = strdup(meta(pod, "uid"));
 
     json_decref(pod);
-    ck_assert_int_eq(delete(&pods, "d1", "00000000-0000-4000-8000-0000000000ff", 0, &err), CC_CONFLICT);
+    ck_assert_int_eq(delete (&pods, "d1", "00000000-0000-4000-8000-0000000000ff", 0, &err), CC_CONFLICT);
     ck_assert(err.uid_mismatch);
-    ck_assert_int_eq(delete(&pods, "d1", uid, -1, &err), 0);
+    ck_assert_int_eq(delete (&pods, "d1", uid, -1, &err), 0);
     pod = get(&pods, "d1");
     ck_assert_int_eq(cc_json_int(json_object_get(pod, "metadata"), "deletionGracePeriodSeconds", -1), 30);
     ck_assert_ptr_nonnull(meta(pod, "deletionTimestamp"));
@@ -286,7 +290,7 @@ static void deletes_gracefully(void) {
     ck_assert_int_eq(cc_json_int(json_object_get(same, "metadata"), "deletionGracePeriodSeconds", -1), 5);
     json_decref(same);
     json_decref(pod);
-    ck_assert_int_eq(delete(&pods, "d1", uid, 0, &err), 0);
+    ck_assert_int_eq(delete (&pods, "d1", uid, 0, &err), 0);
     ck_assert(!exists(&pods, "d1"));
     free(uid);
 
@@ -309,7 +313,8 @@ static void keeps_finalizers(void) {
     ck_assert_ptr_nonnull(meta(object, "deletionTimestamp"));
     ck_assert_int_eq(cc_json_int(json_object_get(object, "metadata"), "deletionGracePeriodSeconds", -1), 0);
     json_decref(object);
-    patch_refused(&pods, "f1", NULL, CC_PATCH_MERGE, "{'metadata':{'finalizers':['x.io/f','x.io/g']}}", CC_INVALID, 422);
+    patch_refused(&pods, "f1", NULL, CC_PATCH_MERGE, "{'metadata':{'finalizers':['x.io/f','x.io/g']}}", CC_INVALID,
+                  422);
     patch_ok(&pods, "f1", NULL, CC_PATCH_MERGE, "{'metadata':{'finalizers':[]}}");
     ck_assert(!exists(&pods, "f1"));
 
@@ -331,8 +336,9 @@ static void keeps_finalizers(void) {
 
 static void counts_generations(void) {
     struct cc_err err;
-    json_t *set = create(&sets, "g1", "{'metadata':{'finalizers':['x.io/f']},'spec':{'agent':{'image':'i','replicas':1}},"
-                                      "'status':{'phase':'Odd'}}");
+    json_t *set = create(&sets, "g1",
+                         "{'metadata':{'finalizers':['x.io/f']},'spec':{'agent':{'image':'i','replicas':1}},"
+                         "'status':{'phase':'Odd'}}");
 
     ck_assert_int_eq(generation(set), 1);
     ck_assert_ptr_null(json_object_get(set, "status"));
@@ -389,7 +395,9 @@ static int take_version(void *ctx, const json_t *item, struct cc_err *err) {
 
 static void watches(void) {
     struct cc_kube_selection all = {.resource = &pods, .namespace = "fake-test"};
-    struct cc_kube_selection labelled = {.resource = &pods, .namespace = "", .label_selector = "role in (x,y)",
+    struct cc_kube_selection labelled = {.resource = &pods,
+                                         .namespace = "",
+                                         .label_selector = "role in (x,y)",
                                          .field_selector = "spec.nodeName=n1,status.phase!=Failed"};
     struct cc_watch *watch = NULL, *narrow = NULL;
     char *version = NULL, seen[512];
@@ -452,11 +460,12 @@ static void lists(void) {
 }
 
 static void event_counts(void) {
-    json_decref(create(&events, "e1.abc",
-                       "{'involvedObject':{'apiVersion':'v1','kind':'Pod','namespace':'fake-test','name':'x'},'reason':'R',"
-                       "'message':'m','type':'Normal','source':{'component':'c'},'reportingComponent':'c',"
-                       "'reportingInstance':'','firstTimestamp':'2026-08-30T12:00:00Z',"
-                       "'lastTimestamp':'2026-08-30T12:00:00Z','count':1}"));
+    json_decref(
+        create(&events, "e1.abc",
+               "{'involvedObject':{'apiVersion':'v1','kind':'Pod','namespace':'fake-test','name':'x'},'reason':'R',"
+               "'message':'m','type':'Normal','source':{'component':'c'},'reportingComponent':'c',"
+               "'reportingInstance':'','firstTimestamp':'2026-08-30T12:00:00Z',"
+               "'lastTimestamp':'2026-08-30T12:00:00Z','count':1}"));
     patch_ok(&events, "e1.abc", NULL, CC_PATCH_STRATEGIC, "{'count':2,'lastTimestamp':'2026-08-30T12:00:03Z'}");
     json_t *event = get(&events, "e1.abc");
     ck_assert_int_eq(cc_json_int(event, "count", 0), 2);
@@ -465,10 +474,12 @@ static void event_counts(void) {
     delete_ok(&events, "e1.abc", -1);
 }
 
-/* --- both servers ------------------------------------------------------------------------------------------------------- */
+/* --- both servers
+ * ------------------------------------------------------------------------------------------------------- */
 
-static void (*const scenarios[])(void) = {creates,          patches,          statuses,           updates, deletes_gracefully,
-                                          keeps_finalizers, counts_generations, watches,          lists,   event_counts};
+static void (*const scenarios[])(void) = {
+    creates, patches, statuses,    updates, deletes_gracefully, keeps_finalizers, counts_generations,
+    watches, lists,   event_counts};
 
 static void run_on_fake(void *arg) {
     struct fake_kube *fake = fake_kube_new(cc_loop_current());

@@ -1,4 +1,5 @@
-/* Over clear text on loopback. Credentials need https (contract/04 C2.6): what becomes of them is in test_credentials.c. */
+/* Over clear text on loopback. Credentials need https (contract/04 C2.6): what becomes of them is in
+ * test_credentials.c. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,8 +53,8 @@ static void world_open(struct world *w) {
     w->config.impersonate_uid = "7";
     cc_strlist_add(&w->config.impersonate_groups, &w->config.arena, "g1");
     cc_strlist_add(&w->config.impersonate_groups, &w->config.arena, "g2");
-    ck_assert_int_eq(cc_kube_http_transport_new(cc_loop_current(), &w->config, "test/1 (linux/amd64)", &w->transport, &err),
-                     0);
+    ck_assert_int_eq(
+        cc_kube_http_transport_new(cc_loop_current(), &w->config, "test/1 (linux/amd64)", &w->transport, &err), 0);
     w->kube.transport = cc_kube_http_transport_port(w->transport);
 }
 
@@ -63,12 +64,12 @@ static void world_close(struct world *w) {
     cc_arena_done(&w->config.arena);
 }
 
-#define REAL_TEST(name)                                                                                                 \
-    static void name##_body(void *arg);                                                                                 \
-    START_TEST(name) {                                                                                                  \
-        cc_test_run(name##_body, NULL);                                                                                 \
-    }                                                                                                                   \
-    END_TEST                                                                                                            \
+#define REAL_TEST(name)                                                                                                \
+    static void name##_body(void *arg);                                                                                \
+    START_TEST(name) {                                                                                                 \
+        cc_test_run(name##_body, NULL);                                                                                \
+    }                                                                                                                  \
+    END_TEST                                                                                                           \
     static void name##_body(void *arg CC_UNUSED)
 
 static const struct cc_kube_ref pod_ref = {&pods, "ns", "a", NULL};
@@ -111,7 +112,8 @@ REAL_TEST(transport__reads_retry_after) {
     static const struct {
         const char *text;
         int64_t ms;
-    } rows[] = {{"60", 60000}, {"0", 0}, {"-1", 0}, {"soon", 0}, {"Sun, 06 Nov 1994 08:49:37 GMT", 0}, {"1e3", 0}, {NULL, 0}};
+    } rows[] = {{"60", 60000}, {"0", 0}, {"-1", 0}, {"soon", 0}, {"Sun, 06 Nov 1994 08:49:37 GMT", 0},
+                {"1e3", 0},    {NULL, 0}};
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(rows); i++) {
         struct world w;

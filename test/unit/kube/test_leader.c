@@ -14,12 +14,12 @@
 #define NAME "cocoon-operator.cocoonset.cocoonstack.io"
 #define LEASE "leases", "cocoon-system", NAME
 
-#define FIBER_TEST(name)                                                                                                \
-    static void name##_body(void *arg);                                                                                 \
-    START_TEST(name) {                                                                                                  \
-        cc_test_run_virtual(name##_body, NULL);                                                                         \
-    }                                                                                                                   \
-    END_TEST                                                                                                            \
+#define FIBER_TEST(name)                                                                                               \
+    static void name##_body(void *arg);                                                                                \
+    START_TEST(name) {                                                                                                 \
+        cc_test_run_virtual(name##_body, NULL);                                                                        \
+    }                                                                                                                  \
+    END_TEST                                                                                                           \
     static void name##_body(void *arg CC_UNUSED)
 
 struct candidate {
@@ -91,11 +91,12 @@ static const char *holder(const struct fake_kube *fake) {
 static void put_foreign(struct fake_kube *fake, const char *renew_time) {
     char text[512];
 
-    snprintf(text, sizeof text,
-             "{'apiVersion':'coordination.k8s.io/v1','kind':'Lease','metadata':{'namespace':'cocoon-system','name':'" NAME
-             "'},'spec':{'holderIdentity':'other','leaseDurationSeconds':15,'acquireTime':'1999-01-01T00:00:00.000000Z',"
-             "'renewTime':'%s','leaseTransitions':4}}",
-             renew_time);
+    snprintf(
+        text, sizeof text,
+        "{'apiVersion':'coordination.k8s.io/v1','kind':'Lease','metadata':{'namespace':'cocoon-system','name':'" NAME
+        "'},'spec':{'holderIdentity':'other','leaseDurationSeconds':15,'acquireTime':'1999-01-01T00:00:00.000000Z',"
+        "'renewTime':'%s','leaseTransitions':4}}",
+        renew_time);
     fake_kube_put_text(fake, text);
 }
 

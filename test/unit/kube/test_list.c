@@ -9,12 +9,12 @@
 #include "support/fiber_test.h"
 #include "support/widget.h"
 
-#define FIBER_TEST(name)                                                                                                \
-    static void name##_body(void *arg);                                                                                 \
-    START_TEST(name) {                                                                                                  \
-        cc_test_run_virtual(name##_body, NULL);                                                                         \
-    }                                                                                                                   \
-    END_TEST                                                                                                            \
+#define FIBER_TEST(name)                                                                                               \
+    static void name##_body(void *arg);                                                                                \
+    START_TEST(name) {                                                                                                 \
+        cc_test_run_virtual(name##_body, NULL);                                                                        \
+    }                                                                                                                  \
+    END_TEST                                                                                                           \
     static void name##_body(void *arg CC_UNUSED)
 
 static const struct cc_kube_resource pods = {"v1", "Pod", "pods", true, NULL};
@@ -80,7 +80,8 @@ FIBER_TEST(list__reads_all_pages) {
 FIBER_TEST(list__selects) {
     struct fake_kube *fake = fake_with_widgets(10);
     struct cc_kube kube = {.transport = fake_kube_transport(fake)};
-    struct cc_kube_selection selection = {&widget_resource, "ns", "group in (odd, none),group!=even", "metadata.name!=w00003"};
+    struct cc_kube_selection selection = {&widget_resource, "ns", "group in (odd, none),group!=even",
+                                          "metadata.name!=w00003"};
     struct names names = {0};
 
     ck_assert_int_eq(cc_kube_list(&kube, &selection, take_item, NULL, &names, NULL, NULL), 0);

@@ -20,12 +20,13 @@ static json_t *parse(const char *single_quoted) {
 START_TEST(object__decodes_metadata) {
     struct cc_arena arena = {0};
     struct cc_object_meta meta;
-    json_t *json = parse("{'metadata':{'name':'demo-0','namespace':'ns','uid':'u','resourceVersion':'12','generation':3,"
-                         "'creationTimestamp':'2026-08-30T12:00:00Z','deletionTimestamp':'2026-08-30T12:00:30Z',"
-                         "'deletionGracePeriodSeconds':30,'labels':{'a':'b','n':1},'annotations':{'k':'v'},"
-                         "'finalizers':['f','g'],'ownerReferences':[{'apiVersion':'v1','kind':'X','name':'x','uid':'1'},"
-                         "{'apiVersion':'c/v1','kind':'CocoonSet','name':'demo','uid':'2','controller':true,"
-                         "'blockOwnerDeletion':true}]}}");
+    json_t *json =
+        parse("{'metadata':{'name':'demo-0','namespace':'ns','uid':'u','resourceVersion':'12','generation':3,"
+              "'creationTimestamp':'2026-08-30T12:00:00Z','deletionTimestamp':'2026-08-30T12:00:30Z',"
+              "'deletionGracePeriodSeconds':30,'labels':{'a':'b','n':1},'annotations':{'k':'v'},"
+              "'finalizers':['f','g'],'ownerReferences':[{'apiVersion':'v1','kind':'X','name':'x','uid':'1'},"
+              "{'apiVersion':'c/v1','kind':'CocoonSet','name':'demo','uid':'2','controller':true,"
+              "'blockOwnerDeletion':true}]}}");
 
     ck_assert_int_eq(cc_object_meta_decode(json, &arena, &meta, NULL), 0);
     json_decref(json);
@@ -62,8 +63,8 @@ START_TEST(object__reads_absent_members_as_empty) {
 END_TEST
 
 START_TEST(object__refuses_metadata_without_a_name) {
-    static const char *const rows[] = {"{}", "[]", "{'metadata':[]}", "{'metadata':{}}", "{'metadata':{'name':''}}",
-                                       "{'metadata':{'name':7}}"};
+    static const char *const rows[] = {
+        "{}", "[]", "{'metadata':[]}", "{'metadata':{}}", "{'metadata':{'name':''}}", "{'metadata':{'name':7}}"};
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(rows); i++) {
         struct cc_arena arena = {0};

@@ -54,15 +54,16 @@ START_TEST(scan__cuts_the_same_whatever_the_pieces) {
         enum cc_scan_mode mode;
         const char *text, *items, *head;
     } rows[] = {
-        {CC_SCAN_LIST, "{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"7\"},\"items\":[{\"a\":1},{\"b\":[{}]}]}",
+        {CC_SCAN_LIST,
+         "{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"7\"},\"items\":[{\"a\":1},{\"b\":[{}]}]}",
          "{\"a\":1}|{\"b\":[{}]}|", "{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"7\"}}"},
         {CC_SCAN_LIST, " {\"apiVersion\":\"x/v1\" , \"items\" : [ {\"t\":\"]}\\\"\\\\\"} ] , \"kind\":\"L\" } \n",
          "{\"t\":\"]}\\\"\\\\\"}|", "{\"apiVersion\":\"x/v1\",\"kind\":\"L\"}"},
         {CC_SCAN_LIST, "{\"items\":null,\"kind\":\"L\",\"n\":-1.5,\"t\":true}", "",
          "{\"kind\":\"L\",\"n\":-1.5,\"t\":true}"},
         {CC_SCAN_LIST, "{\"items\":[]}", "", "{}"},
-        {CC_SCAN_STREAM, "{\"type\":\"ADDED\"}\n{\"type\":\"x\\u00e9\"}\r\n\n  [1]", "{\"type\":\"ADDED\"}|{\"type\":\"x\xc3\xa9\"}|[1]|",
-         "{}"},
+        {CC_SCAN_STREAM, "{\"type\":\"ADDED\"}\n{\"type\":\"x\\u00e9\"}\r\n\n  [1]",
+         "{\"type\":\"ADDED\"}|{\"type\":\"x\xc3\xa9\"}|[1]|", "{}"},
         {CC_SCAN_STREAM, "", "", "{}"},
         {CC_SCAN_STREAM, "{}{}", "{}|{}|", "{}"},
     };

@@ -11,12 +11,12 @@
 #include "support/vectors.h"
 #include "support/widget.h"
 
-#define FIBER_TEST(name)                                                                                                \
-    static void name##_body(void *arg);                                                                                 \
-    START_TEST(name) {                                                                                                  \
-        cc_test_run_virtual(name##_body, NULL);                                                                         \
-    }                                                                                                                   \
-    END_TEST                                                                                                            \
+#define FIBER_TEST(name)                                                                                               \
+    static void name##_body(void *arg);                                                                                \
+    START_TEST(name) {                                                                                                 \
+        cc_test_run_virtual(name##_body, NULL);                                                                        \
+    }                                                                                                                  \
+    END_TEST                                                                                                           \
     static void name##_body(void *arg CC_UNUSED)
 
 /* What the handler saw, as text: "+a=1! ~a=1>2 -a=2", '!' = initial. */
@@ -212,8 +212,8 @@ FIBER_TEST(cache__waits_out_a_throttled_watch) {
 
     world_open(&w);
     widget_put(w.fake, "a", 1, NULL);
-    fake_kube_fail(w.fake, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "WATCH", .status = 429,
-                                                     .count = 2});
+    fake_kube_fail(w.fake,
+                   &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "WATCH", .status = 429, .count = 2});
     world_start(&w);
     ck_assert_uint_eq(fake_kube_requests(w.fake, "WATCH", NULL), 1);
     ck_assert_int_eq(cc_sleep_ms(5500, NULL), 0);
@@ -366,8 +366,9 @@ FIBER_TEST(cache__waits_for_a_server_that_is_not_ready) {
 
     world_open(&w);
     widget_put(w.fake, "a", 1, NULL);
-    fake_kube_fail(w.fake, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "LIST", .status = 429,
-                                                     .retry_after_s = 1, .count = 34});
+    fake_kube_fail(w.fake,
+                   &(struct fake_kube_fault){
+                       .kind = FAKE_KUBE_STATUS, .method = "LIST", .status = 429, .retry_after_s = 1, .count = 34});
     world_start(&w);
     ck_assert_int_le(cc_mono_diff_ms(cc_now_mono(), start), 45000);
     ck_assert_uint_le(fake_kube_requests(w.fake, "LIST", NULL), 40);
@@ -381,7 +382,9 @@ FIBER_TEST(cache__asks_without_a_version_when_it_is_too_large) {
     world_open(&w);
     widget_put(w.fake, "a", 1, NULL);
     world_start(&w);
-    fake_kube_fail(w.fake, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "WATCH", .status = 504,
+    fake_kube_fail(w.fake, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS,
+                                                     .method = "WATCH",
+                                                     .status = 504,
                                                      .cause_reason = "ResourceVersionTooLarge"});
     ck_assert_int_eq(cc_sleep_ms(2000, NULL), 0);
     fake_kube_end_watches(w.fake, NULL, 0);

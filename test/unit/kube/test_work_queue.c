@@ -8,12 +8,12 @@
 #include "support/fiber_test.h"
 #include "support/vectors.h"
 
-#define FIBER_TEST(name)                                                                                                \
-    static void name##_body(void *arg);                                                                                 \
-    START_TEST(name) {                                                                                                  \
-        cc_test_run_virtual(name##_body, NULL);                                                                         \
-    }                                                                                                                   \
-    END_TEST                                                                                                            \
+#define FIBER_TEST(name)                                                                                               \
+    static void name##_body(void *arg);                                                                                \
+    START_TEST(name) {                                                                                                 \
+        cc_test_run_virtual(name##_body, NULL);                                                                        \
+    }                                                                                                                  \
+    END_TEST                                                                                                           \
     static void name##_body(void *arg CC_UNUSED)
 
 static struct cc_work_queue *queue_new(void) {
@@ -198,14 +198,17 @@ FIBER_TEST(queue__shows_its_metrics) {
     cc_work_queue_add(one, "b", true);
     ck_assert(cc_metric_value(cc_metrics_find(metrics, "workqueue_adds_total"), labels) == 2);
     ck_assert(cc_metric_value(cc_metrics_find(metrics, "workqueue_depth"), (const char *[]){"one", "one", "0"}) == 1);
-    ck_assert(cc_metric_value(cc_metrics_find(metrics, "workqueue_depth"), (const char *[]){"one", "one", "-100"}) == 1);
+    ck_assert(cc_metric_value(cc_metrics_find(metrics, "workqueue_depth"), (const char *[]){"one", "one", "-100"}) ==
+              1);
     ck_assert_str_eq(take(one, 0), "a");
     ck_assert_int_eq(cc_sleep_ms(2500, NULL), 0);
     cc_buf_init(&text, 1000000);
     cc_metrics_write(metrics, &text);
-    ck_assert_ptr_nonnull(strstr(text.data, "workqueue_longest_running_processor_seconds{name=\"one\",controller=\"one\"} 2.5"));
+    ck_assert_ptr_nonnull(
+        strstr(text.data, "workqueue_longest_running_processor_seconds{name=\"one\",controller=\"one\"} 2.5"));
     ck_assert_ptr_nonnull(strstr(text.data, "workqueue_unfinished_work_seconds{name=\"two\",controller=\"two\"} 0"));
-    ck_assert_ptr_nonnull(strstr(text.data, "workqueue_queue_duration_seconds_bucket{name=\"one\",controller=\"one\",le=\"1e-08\"} 1"));
+    ck_assert_ptr_nonnull(
+        strstr(text.data, "workqueue_queue_duration_seconds_bucket{name=\"one\",controller=\"one\",le=\"1e-08\"} 1"));
     cc_buf_done(&text);
     cc_work_queue_add_rate_limited(one, "c");
     ck_assert(cc_metric_value(cc_metrics_find(metrics, "workqueue_retries_total"), labels) == 1);

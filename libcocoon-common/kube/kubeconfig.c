@@ -135,7 +135,7 @@ static int bool_member(const struct entry *entry, const char *field, bool *ret, 
 
 /* Relative paths count from the folder of their file (C1.4). */
 static int path_member(const struct entry *entry, const char *field, const char **ret, struct cc_err *err) {
-    const char *path;
+    const char *path = NULL;
     int rc = text_member(entry, field, &path, err);
     const char *slash = strrchr(entry->file, '/');
 
@@ -325,7 +325,7 @@ static int check_credentials(const struct entry *entry, const struct cc_kube_con
 int cc_kubeconfig_read(const json_t *merged, const char *sources, struct cc_kube_config *config, struct cc_err *err) {
     const char *current = cc_json_text(merged, "current-context");
     const char *cluster_name = NULL, *user_name = NULL, *namespace = NULL;
-    struct entry context = {0}, cluster = {0}, user = {0};
+    struct entry context = {.file = ""}, cluster = {.file = ""}, user = {.file = ""};
 
     if (!current)
         return cc_err_set(err, CC_INVALID, "kubeconfig %s: current-context is not set", sources);

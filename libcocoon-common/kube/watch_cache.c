@@ -25,7 +25,7 @@ struct cc_cache {
     struct cc_loop *loop;
     struct cc_cache_options options;
     struct {
-        cc_cache_handler handler;
+        cc_cache_handler changed;
         void *ctx;
     } handlers[HANDLERS_MAX];
     size_t handler_count;
@@ -53,7 +53,7 @@ struct cc_cache *cc_cache_new(struct cc_loop *loop, const struct cc_cache_option
 
 void cc_cache_add_handler(struct cc_cache *cache, cc_cache_handler handler, void *ctx) {
     cc_assert(!cache->fiber && cache->handler_count < HANDLERS_MAX);
-    cache->handlers[cache->handler_count].handler = handler;
+    cache->handlers[cache->handler_count].changed = handler;
     cache->handlers[cache->handler_count++].ctx = ctx;
 }
 
@@ -76,7 +76,7 @@ void cc_cache_free(struct cc_cache *cache) {
 
 static void notify(struct cc_cache *cache, const struct cc_object *old_object, const struct cc_object *new_object) {
     for (size_t i = 0; i < cache->handler_count; i++)
-        cache->handlers[i].handler(cache->handlers[i].ctx, old_object, new_object, !cache->synced);
+        cache->handlers[i].changed(cache->handlers[i].ctx, old_object, new_object, !cache->synced);
 }
 
 static bool is_kept(const struct cc_cache *cache, const struct cc_object *object) {

@@ -4,10 +4,10 @@
 
 #include "kube/work_queue.h"
 
-/* Waits for a key and marks it as being processed; *ret_key is borrowed until cc_work_queue_done. CANCELED, TIMEOUT. */
-CC_YIELDS CC_MUST_USE int cc_work_queue_get(struct cc_work_queue *queue, const char **ret_key, struct cc_err *err);
 /* Ends the processing; the key runs again when it was added meanwhile. */
 void cc_work_queue_done(struct cc_work_queue *queue, const char *key);
+/* Waits for a key and marks it as being processed; *ret_key is borrowed until cc_work_queue_done. CANCELED, TIMEOUT. */
+CC_YIELDS CC_MUST_USE int cc_work_queue_get(struct cc_work_queue *queue, const char **ret_key, struct cc_err *err);
 
 /* The family of that name, declared on first use: queues and controllers of one registry share their families. NULL
  * registry gives NULL. */

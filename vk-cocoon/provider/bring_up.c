@@ -309,7 +309,7 @@ int vk_bring_up_accept(struct vk_provider *provider, struct vk_entry *entry, str
 }
 
 static void start_ready_wait(struct vk_provider *provider, struct vk_entry *entry, const char *op, bool is_wake) {
-    vk_task_start(provider, "ready wait", true, vk_ready_wait_run, vk_job_new(provider, entry, op, is_wake),
+    vk_task_start(provider, "ready wait", false, vk_ready_wait_run, vk_job_new(provider, entry, op, is_wake),
                   vk_job_free);
 }
 

@@ -271,5 +271,5 @@ void vk_post_clone_start(struct vk_provider *provider, struct vk_entry *entry, c
     struct start *start = CC_NEW(struct start);
 
     *start = (struct start){vk_job_new(provider, entry, op, is_wake), cc_xstrdup(source_image)};
-    vk_task_start(provider, "post-clone fixup", true, start_run, start, start_free);
+    vk_task_start(provider, "post-clone fixup", false, start_run, start, start_free);
 }

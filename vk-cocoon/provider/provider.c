@@ -148,13 +148,11 @@ int64_t vk_provider_disk_bytes(struct vk_provider *provider) {
 }
 
 size_t vk_provider_busy(const struct vk_provider *provider) {
-    const struct vk_entry *entry;
     const struct vk_task *task;
     size_t count = provider->operations;
 
+    /* What only waits (an owed retry, a lease, a guest) is taken up by the next start: a stop does not wait for it. */
     for (task = provider->tasks; task; task = task->next)
         count += task->is_work;
-    for (entry = provider->entries; entry; entry = entry->hh.next)
-        count += entry->retry.owed;
     return count;
 }

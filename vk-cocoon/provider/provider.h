@@ -62,7 +62,8 @@ void vk_provider_recheck_status(struct vk_provider *provider, const struct cc_po
 
 /* Bytes allocated by the disks of tracked VMs, for storage allocatable (08 2.4.3). */
 CC_YIELDS int64_t vk_provider_disk_bytes(struct vk_provider *provider);
-/* Hibernations and other owed or running background operations, for a graceful stop. */
+/* Operations that run now and are better finished than resumed (create, hibernate, wake, delete), for a graceful stop. What is
+ * owed or only waits is taken up by the next start. */
 size_t vk_provider_busy(const struct vk_provider *provider);
 
 #endif

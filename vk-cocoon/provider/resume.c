@@ -180,7 +180,7 @@ static void start(struct vk_provider *provider, struct vk_entry *entry, enum vk_
 
     *resumption = (struct resumption){vk_job_new(provider, entry, "reconcile", false), resume, had_id};
     entry->resumed = vk_resume_name(resume);
-    vk_task_start(provider, "resumed operation", true, resume_run, resumption, resumption_free);
+    vk_task_start(provider, "resumed operation", resume == VK_RESUME_HIBERNATE, resume_run, resumption, resumption_free);
 }
 
 void vk_resume_dispatch(struct vk_provider *provider, struct vk_entry *entry, bool had_id) {

@@ -182,9 +182,13 @@ static int confirm_gone(const struct vk_pod_controller *controller, const struct
 
 /* --- tear-down ---------------------------------------------------------------------------------------------------- */
 
+static bool is_busy(const struct cc_err *err) {
+    return cc_text_equal(err->reason, VK_POD_BUSY);
+}
+
 /* Whether an error of the provider is the pod's own failure, to be shown. */
 static bool is_failure(const struct cc_err *err) {
-    return err->code != CC_CANCELED && !cc_text_equal(err->reason, VK_POD_BUSY);
+    return err->code != CC_CANCELED && !is_busy(err);
 }
 
 static int provider_delete(struct vk_pod_controller *controller, const struct cc_pod *pod, struct cc_err *err) {
@@ -373,7 +377,11 @@ static int reconcile(void *ctx, const char *key, struct cc_reconcile_result *ret
     controller->active++;
     struct pod_state *state = state_of(controller, key);
     int rc = sync_key(controller, state, ret, &local);
-    if (!rc) {
+    if (rc && is_busy(&local)) {
+        cc_log_debug("pod is busy; it is tried again", CC_KV("error", local.msg));
+        ret->requeue = true;
+        rc = CC_OK;
+    } else if (!rc) {
         vk_rate_limit_forget(controller->limit, key);
         trim(controller, state);
     }

@@ -7,10 +7,11 @@
 #include "oci/reference.h"
 #include "runtime/resources.h"
 
-/* --- making it ----------------------------------------------------------------------------------------------------------- */
+/* --- making it
+ * ----------------------------------------------------------------------------------------------------------- */
 
-/* A clone or run that failed may still have made the VM (a killed CLI, a lost answer). The next try looks before it makes
- * a second one. *ret NULL = nothing there that can be used. */
+/* A clone or run that failed may still have made the VM (a killed CLI, a lost answer). The next try looks before it
+ * makes a second one. *ret NULL = nothing there that can be used. */
 static int look_for_suspect(struct vk_provider *provider, const char *name, const struct vk_vm **ret,
                             struct cc_err *err) {
     const struct vk_runtime *runtime = &provider->options.runtime;
@@ -71,7 +72,8 @@ static int clone_vm(struct vk_provider *provider, struct vk_bring_up *bring_up, 
     return cc_err_wrap(err, "clone vm %s from %s", spec->vm_name, cc_text_is_empty(dir) ? snapshot : dir);
 }
 
-/* --- the paths ------------------------------------------------------------------------------------------------------------ */
+/* --- the paths
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static int adopt_unmanaged(struct vk_bring_up *bring_up, struct cc_err *err) {
     struct cc_vm_runtime runtime;
@@ -89,7 +91,8 @@ static int adopt_unmanaged(struct vk_bring_up *bring_up, struct cc_err *err) {
     return 0;
 }
 
-static int ensure_base_image(struct vk_provider *provider, const struct vk_snapshot_record *record, struct cc_err *err) {
+static int ensure_base_image(struct vk_provider *provider, const struct vk_snapshot_record *record,
+                             struct cc_err *err) {
     if (!record || cc_text_is_empty(record->image))
         return 0;
     if (vk_snapshots_ensure_base_image(provider->options.snapshots, record, err) != 0)
@@ -254,7 +257,8 @@ static void drop_fork_baseline(struct vk_provider *provider, const char *vm_name
         cc_log_warn("fork baseline not removed", CC_KV("vm", vm_name), CC_KV("error", err.msg));
 }
 
-int vk_bring_up(struct vk_provider *provider, struct vk_bring_up *bring_up, struct cc_arena *arena, struct cc_err *err) {
+int vk_bring_up(struct vk_provider *provider, struct vk_bring_up *bring_up, struct cc_arena *arena,
+                struct cc_err *err) {
     const char *dir;
     int rc;
 
@@ -289,7 +293,8 @@ int vk_bring_up(struct vk_provider *provider, struct vk_bring_up *bring_up, stru
     return 0;
 }
 
-/* --- what follows ---------------------------------------------------------------------------------------------------------- */
+/* --- what follows
+ * ---------------------------------------------------------------------------------------------------------- */
 
 int vk_bring_up_accept(struct vk_provider *provider, struct vk_entry *entry, struct vk_bring_up *bring_up,
                        struct cc_mono start, struct cc_err *err) {

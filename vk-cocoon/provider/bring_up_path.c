@@ -66,6 +66,9 @@ int vk_path_choose(const struct cc_vm_spec *spec, const char *clone_from_dir, bo
     if (*dir && !cc_text_is_empty(spec->fork_from))
         return cc_err_set(err, CC_INVALID, "%s %s conflicts with %s", CC_KEY_CLONE_FROM_DIR, dir, CC_KEY_FORK_FROM);
     *ret_dir = dir;
-    *ret_path = *dir ? VK_PATH_FROM_DIR : !cc_text_is_empty(spec->fork_from) ? VK_PATH_FORK : is_run ? VK_PATH_RUN : VK_PATH_CLONE;
+    *ret_path = *dir                                 ? VK_PATH_FROM_DIR
+                : !cc_text_is_empty(spec->fork_from) ? VK_PATH_FORK
+                : is_run                             ? VK_PATH_RUN
+                                                     : VK_PATH_CLONE;
     return 0;
 }

@@ -13,9 +13,12 @@ struct create {
     struct cc_arena arena;
 };
 
-static const char *uid_of(const struct create *create) { return create->pod->base.meta.uid; }
+static const char *uid_of(const struct create *create) {
+    return create->pod->base.meta.uid;
+}
 
-/* 5.6: the provisional entry goes, the intent stays, so that `failed` is flushed and the next delivery is a create again. */
+/* 5.6: the provisional entry goes, the intent stays, so that `failed` is flushed and the next delivery is a create
+ * again. */
 static void fail(struct create *create, const char *reason, bool is_restore, const struct cc_err *err) {
     struct vk_provider *provider = create->provider;
 
@@ -98,10 +101,11 @@ static int decide_restore(struct create *create, bool *ret_is_restore, struct cc
                           "%s:hibernate discards that state",
                           spec->vm_name, spec->vm_name);
     case VK_VERDICT_IMAGE_CONFLICT:
-        return cc_err_set(err, CC_CONFLICT,
-                          "hibernated state of vm %s came from image %s, the pod asks for %s; deleting tag %s:hibernate "
-                          "discards that state",
-                          spec->vm_name, evidence.image, spec->image, spec->vm_name);
+        return cc_err_set(
+            err, CC_CONFLICT,
+            "hibernated state of vm %s came from image %s, the pod asks for %s; deleting tag %s:hibernate "
+            "discards that state",
+            spec->vm_name, evidence.image, spec->image, spec->vm_name);
     }
     return 0;
 }
@@ -113,7 +117,8 @@ static void finish_ready(struct create *create, bool publishes_ready) {
         vk_refresh(create->provider, create->entry);
 }
 
-/* --- adoption (5.2) ----------------------------------------------------------------------------------------------------- */
+/* --- adoption (5.2)
+ * ----------------------------------------------------------------------------------------------------- */
 
 /* The index may be old: what is adopted is what the host says now. *ret NULL = gone, go on with a fresh bring-up. */
 static int current_record(struct create *create, const struct vk_vm *known, const struct vk_vm **ret,
@@ -175,7 +180,8 @@ static int adopt(struct create *create, bool *ret_done, struct cc_err *err) {
     return 0;
 }
 
-/* --- the call --------------------------------------------------------------------------------------------------------------- */
+/* --- the call
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static int bring_up(struct create *create, struct cc_err *err) {
     struct vk_bring_up work = {.pod = create->pod, .spec = create->spec};

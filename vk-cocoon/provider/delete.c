@@ -53,7 +53,8 @@ static int find_vm(struct deletion *deletion, struct cc_err *err) {
         /* Removing it would queue behind a live clone and then take the finished VM (decision 79). */
         vk_stale_create_watch(provider, vm);
         vk_vm_unref(vm);
-        return cc_err_set(err, CC_UNAVAILABLE, "vm %s is still being created, waiting for the stale-create sweep", name);
+        return cc_err_set(err, CC_UNAVAILABLE, "vm %s is still being created, waiting for the stale-create sweep",
+                          name);
     }
     deletion->vm = vm;
     return 0;
@@ -122,7 +123,8 @@ static void forget(struct deletion *deletion) {
         vk_entry_forget(deletion->provider, entry);
 }
 
-/* Without a registry the local snapshot is the only copy of a sleeping guest: it goes only with its set (decision 52). */
+/* Without a registry the local snapshot is the only copy of a sleeping guest: it goes only with its set (decision 52).
+ */
 static bool set_is_going(struct deletion *deletion) {
     const char *set = cc_owner_set(&deletion->pod->base.meta);
     json_t *object cc_cleanup(cc_json_decref_p) = NULL;
@@ -139,8 +141,8 @@ static bool set_is_going(struct deletion *deletion) {
     if (rc == CC_NOT_FOUND)
         return true;
     if (rc != 0)
-        cc_log_warn("owner of a deleted pod is unknown, its local snapshot is kept",
-                    CC_KV("pod", deletion->entry->key), CC_KV("error", err.msg));
+        cc_log_warn("owner of a deleted pod is unknown, its local snapshot is kept", CC_KV("pod", deletion->entry->key),
+                    CC_KV("error", err.msg));
     return rc == 0 && cc_json_member(cc_json_member(object, "metadata"), "deletionTimestamp");
 }
 

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 
+CC_PRINTF(5, 0)
 static void record(struct vk_provider *provider, const struct cc_pod *pod, enum cc_event_type type, const char *reason,
                    const char *format, va_list arguments) {
     char *text cc_cleanup(cc_free_p) = cc_xvasprintf(format, arguments);
@@ -19,7 +20,8 @@ static void record(struct vk_provider *provider, const struct cc_pod *pod, enum 
                     type, reason, "%s", message);
 }
 
-void vk_event_warn(struct vk_provider *provider, const struct cc_pod *pod, const char *reason, const char *format, ...) {
+void vk_event_warn(struct vk_provider *provider, const struct cc_pod *pod, const char *reason, const char *format,
+                   ...) {
     va_list arguments;
 
     va_start(arguments, format);

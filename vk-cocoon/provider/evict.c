@@ -18,10 +18,10 @@ static int delete_pod(struct vk_provider *provider, const struct cc_pod *pod, st
     for (int attempt = 0; attempt < DELETE_ATTEMPTS; attempt++) {
         if (attempt > 0 && cc_sleep_ms(DELETE_PAUSE_MS, err) != 0)
             return CC_CANCELED;
-        rc = cc_kube_delete(provider->options.kube,
-                            &(struct cc_kube_ref){
-                                .resource = &cc_pod_resource, .namespace = meta->namespace, .name = meta->name},
-                            &(struct cc_kube_delete_options){.uid = meta->uid, .grace_s = -1}, err);
+        rc = cc_kube_delete(
+            provider->options.kube,
+            &(struct cc_kube_ref){.resource = &cc_pod_resource, .namespace = meta->namespace, .name = meta->name},
+            &(struct cc_kube_delete_options){.uid = meta->uid, .grace_s = -1}, err);
         if (rc == 0 || rc == CC_NOT_FOUND || rc == CC_CONFLICT || rc == CC_CANCELED)
             return rc;
     }
@@ -79,7 +79,8 @@ void vk_evict(struct vk_provider *provider, struct vk_entry *entry, const char *
     vk_vm_unref(vm);
 }
 
-/* --- looking again later (15.2) ---------------------------------------------------------------------------------------------- */
+/* --- looking again later (15.2)
+ * ---------------------------------------------------------------------------------------------- */
 
 struct recheck {
     struct vk_job *job;

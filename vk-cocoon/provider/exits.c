@@ -137,7 +137,8 @@ void vk_vm_gone(struct vk_provider *provider, struct vk_entry *entry) {
     vk_entry_unpin(provider, entry);
 }
 
-/* --- the stream ---------------------------------------------------------------------------------------------------------------- */
+/* --- the stream
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 struct stream {
     struct vk_provider *provider;

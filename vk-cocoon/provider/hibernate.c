@@ -1,7 +1,7 @@
 /* Hibernate: contract/07 13.2, decisions 42, 47, 48, 70.
  *
- * The order is what keeps the guest: save, push (which reads the tag back), clear the id, remove the VM, release its leases,
- * forget it, say so. Every failure before the remove leaves the VM as it is. */
+ * The order is what keeps the guest: save, push (which reads the tag back), clear the id, remove the VM, release its
+ * leases, forget it, say so. Every failure before the remove leaves the VM as it is. */
 #include "provider/provider_internal.h"
 
 #include "base/alloc.h"
@@ -48,7 +48,8 @@ static int failed(struct hibernate *work, const char *reason, int rc) {
     return rc;
 }
 
-/* --- steps ------------------------------------------------------------------------------------------------------------------ */
+/* --- steps
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 /* Decision 70: the biggest entry that is spooled is the guest's memory. */
 static int check_space(struct hibernate *work, struct cc_err *err) {
@@ -180,7 +181,8 @@ static int remove_and_report(struct hibernate *work, bool was_cleared, struct cc
     return 0;
 }
 
-/* --- the whole ---------------------------------------------------------------------------------------------------------------- */
+/* --- the whole
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static int run(struct hibernate *work, struct cc_err *err) {
     struct vk_provider *provider = work->provider;
@@ -208,15 +210,15 @@ static int run(struct hibernate *work, struct cc_err *err) {
     }
     /* Nobody may have taken the VM away meanwhile: only this one is removed. */
     if (!vk_entry_has_vm(work->entry, work->pod->base.meta.uid, work->vm_id))
-        return failed(work, "HibernateRemoveFailed",
-                      cc_err_set(err, CC_CONFLICT, "vm %s is no longer the one of pod %s", work->vm_id,
-                                 work->entry->key));
+        return failed(
+            work, "HibernateRemoveFailed",
+            cc_err_set(err, CC_CONFLICT, "vm %s is no longer the one of pod %s", work->vm_id, work->entry->key));
     bool was_cleared = vk_endpoint_clear(provider, work->entry);
 
     if (!was_cleared && cc_fiber_is_canceled()) {
         compensate(work);
-        return failed(work, "HibernateRemoveFailed", cc_err_set(err, CC_CANCELED, "hibernate of vm %s was cancelled",
-                                                                work->spec.vm_name));
+        return failed(work, "HibernateRemoveFailed",
+                      cc_err_set(err, CC_CANCELED, "hibernate of vm %s was cancelled", work->spec.vm_name));
     }
     return remove_and_report(work, was_cleared, err);
 }
@@ -244,7 +246,8 @@ int vk_hibernate_finish(struct vk_provider *provider, struct vk_entry *entry, co
     return rc;
 }
 
-/* --- after a crash -------------------------------------------------------------------------------------------------------------- */
+/* --- after a crash
+ * -------------------------------------------------------------------------------------------------------------- */
 
 /* Local snapshot id in the arena, "" when absent. */
 static int local_id(struct vk_provider *provider, const char *name, struct cc_arena *arena, const char **ret,
@@ -322,8 +325,8 @@ int vk_hibernate_settle(struct vk_provider *provider, struct vk_entry *entry, bo
     return rc;
 }
 
-/* A VM that is down: was its remove cut off after the snapshot was durable? Then a start would boot it anew, and the next
- * save would overwrite the guest's memory with that. */
+/* A VM that is down: was its remove cut off after the snapshot was durable? Then a start would boot it anew, and the
+ * next save would overwrite the guest's memory with that. */
 static int is_remove_missing(struct hibernate *work, bool had_id, bool *ret, struct cc_err *err) {
     struct cc_arena arena = {0};
     enum durable durable = DURABLE_NO;

@@ -35,8 +35,8 @@ static bool is_accepted(const struct vk_entry *entry, const char *uid, int64_t g
            cc_text_equal(state, CC_STATE_HIBERNATING);
 }
 
-bool vk_lifecycle_stage(struct vk_entry *entry, const char *uid, int64_t generation,
-                        const char *state, const char *message) {
+bool vk_lifecycle_stage(struct vk_entry *entry, const char *uid, int64_t generation, const char *state,
+                        const char *message) {
     struct vk_intent *intent = &entry->intent;
     char *text;
 
@@ -203,7 +203,9 @@ void vk_lifecycle_seed(struct vk_entry *entry) {
     intent->serial++;
 }
 
-static bool is_unflushed(const struct vk_entry *entry) { return entry->intent.present && !entry->intent.flushed; }
+static bool is_unflushed(const struct vk_entry *entry) {
+    return entry->intent.present && !entry->intent.flushed;
+}
 
 static int flush_one(void *argument, struct cc_err *err) {
     struct vk_job *job = argument;

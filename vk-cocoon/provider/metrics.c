@@ -21,7 +21,7 @@ static const double transfer_bounds[] = {1, 5, 10, 30, 60, 120, 300};
 static const double attempt_bounds[] = {1, 2, 5, 10, 20, 40, 60};
 static const double probe_bounds[] = {0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5};
 
-#define HISTOGRAM(name, help, labels, bounds) \
+#define HISTOGRAM(name, help, labels, bounds)                                                                          \
     cc_metrics_histogram(metrics, "cocoon_vk_" name, (help), (labels), (bounds), CC_ARRAY_LENGTH(bounds))
 #define COUNTER(name, help, labels) cc_metrics_counter(metrics, "cocoon_vk_" name, (help), (labels))
 
@@ -29,7 +29,8 @@ static void declare_transfers(struct cc_metrics *metrics, struct vk_provider_met
     ret->snapshot_save = COUNTER("snapshot_save_total", "Local snapshot saves.", by_result);
     ret->snapshot_push = COUNTER("snapshot_push_total", "Snapshot pushes to the registry.", by_result);
     ret->snapshot_pull = COUNTER("snapshot_pull_total", "Snapshots made available locally.", by_result);
-    ret->save_seconds = HISTOGRAM("snapshot_save_duration_seconds", "Time to save a snapshot.", by_namespace, save_bounds);
+    ret->save_seconds =
+        HISTOGRAM("snapshot_save_duration_seconds", "Time to save a snapshot.", by_namespace, save_bounds);
     ret->push_seconds =
         HISTOGRAM("snapshot_push_duration_seconds", "Time to push a snapshot.", by_namespace, transfer_bounds);
     ret->pull_seconds =
@@ -57,7 +58,8 @@ void vk_metrics_declare(struct cc_metrics *metrics, struct vk_provider_metrics *
     declare_transfers(metrics, ret);
     declare_transitions(metrics, ret);
     ret->lease_release = COUNTER("lease_release_total", "DHCP leases released.", by_result);
-    ret->probe_seconds = HISTOGRAM("probe_duration_seconds", "Time of one readiness probe.", by_namespace, probe_bounds);
+    ret->probe_seconds =
+        HISTOGRAM("probe_duration_seconds", "Time of one readiness probe.", by_namespace, probe_bounds);
     ret->vm_table_size =
         cc_metrics_gauge(metrics, "cocoon_vk_vm_table_size", "Tracked VMs of a namespace.", by_namespace);
     ret->orphan_vm = COUNTER("orphan_vm_total", "VMs without a pod found at start.", no_labels);
@@ -69,7 +71,9 @@ void vk_metrics_declare(struct cc_metrics *metrics, struct vk_provider_metrics *
     ret->startup_resume = COUNTER("startup_resume_total", "Operations resumed after a restart.", by_op);
 }
 
-void vk_count1(struct cc_metric *metric, const char *label) { cc_metric_add(metric, 1, (const char *[]){label}); }
+void vk_count1(struct cc_metric *metric, const char *label) {
+    cc_metric_add(metric, 1, (const char *[]){label});
+}
 
 void vk_count2(struct cc_metric *metric, const char *first, const char *second) {
     cc_metric_add(metric, 1, (const char *[]){first, second});
@@ -93,7 +97,8 @@ void vk_count_table(struct vk_provider *provider, const char *namespace) {
     struct vk_entry *entry, *next;
     size_t count = 0;
 
-    HASH_ITER(hh, provider->entries, entry, next) count += entry->vm && cc_text_equal(entry->namespace, namespace);
+    HASH_ITER (hh, provider->entries, entry, next)
+        count += entry->vm && cc_text_equal(entry->namespace, namespace);
     if (count == 0)
         cc_metric_remove(provider->metrics.vm_table_size, (const char *[]){namespace});
     else

@@ -14,7 +14,8 @@
 #define PAUSE_MS 3000
 #define SCRIPT_BYTES_MAX ((size_t)64 * 1024)
 
-/* --- the command: pure ---------------------------------------------------------------------------------------------------- */
+/* --- the command: pure
+ * ---------------------------------------------------------------------------------------------------- */
 
 bool vk_post_clone_is_needed(const struct cc_vm_spec *spec, const struct vk_vm *vm) {
     if (!spec->managed || vk_is_macos_guest(spec))
@@ -80,8 +81,8 @@ static const char *linux_script(const struct cc_vm_spec *spec, const struct vk_v
                   shell_safe(spec->vm_name, arena));
     for (size_t i = 0; i < vm->nic_count && cc_text_equal(spec->backend, "firecracker"); i++)
         cc_buf_printf(&script,
-                      "ip link set dev eth%zu down && ip link set dev eth%zu address %s && ip link set dev eth%zu up\n", i,
-                      i, shell_safe(vm->nics[i].mac, arena), i);
+                      "ip link set dev eth%zu down && ip link set dev eth%zu address %s && ip link set dev eth%zu up\n",
+                      i, i, shell_safe(vm->nics[i].mac, arena), i);
     cc_buf_puts(&script, "rm -f /etc/systemd/network/10-*.network\n");
     if (is_cloud_image) {
         cc_buf_puts(&script, "cloud-init clean --logs --seed --configs network && cloud-init init --local && "
@@ -121,7 +122,8 @@ void vk_post_clone_command(const struct cc_vm_spec *spec, const struct vk_vm *vm
     *ret_argv = argv;
 }
 
-/* --- the runner ------------------------------------------------------------------------------------------------------------ */
+/* --- the runner
+ * ------------------------------------------------------------------------------------------------------------ */
 
 struct fixup {
     struct vk_job *job;

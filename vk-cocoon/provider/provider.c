@@ -43,7 +43,8 @@ void vk_provider_free(struct vk_provider *provider) {
         list.items[i]->resumed = NULL;
     }
     vk_entries_done(provider, &list);
-    HASH_ITER(hh, provider->named, named, next) {
+    HASH_ITER (hh, provider->named, named, next) {
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the key lies in the member that is freed after its removal */
         HASH_DEL(provider->named, named);
         vk_vm_unref(named->vm);
         free(named->name);
@@ -72,7 +73,7 @@ void vk_provider_list(const struct vk_provider *provider, struct cc_object_list 
 
     ret->items = cc_xcalloc(HASH_COUNT(provider->entries) + 1, sizeof(struct cc_object *));
     ret->count = 0;
-    HASH_ITER(hh, provider->entries, entry, next) {
+    HASH_ITER (hh, provider->entries, entry, next) {
         if (entry->pod)
             ret->items[ret->count++] = cc_object_ref(&entry->pod->base);
     }
@@ -105,7 +106,8 @@ void vk_provider_recheck_status(struct vk_provider *provider, const struct cc_po
     vk_refresh(provider, entry);
 }
 
-/* --- storage ------------------------------------------------------------------------------------------------------------------ */
+/* --- storage
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 struct disks {
     struct cc_strlist paths;
@@ -131,14 +133,15 @@ int64_t vk_provider_disk_bytes(struct vk_provider *provider) {
     struct disks disks = {0};
     struct vk_entry *entry, *next;
 
-    HASH_ITER(hh, provider->entries, entry, next) {
+    HASH_ITER (hh, provider->entries, entry, next) {
         const char *root = provider->options.root_directory;
 
         if (!entry->vm || !vk_entry_is_managed(entry))
             continue;
         const char *id = entry->vm->id;
 
-        cc_strlist_add(&disks.paths, &arena, cc_arena_printf(&arena, "%s/run/cloudhypervisor/%s/overlay.qcow2", root, id));
+        cc_strlist_add(&disks.paths, &arena,
+                       cc_arena_printf(&arena, "%s/run/cloudhypervisor/%s/overlay.qcow2", root, id));
         cc_strlist_add(&disks.paths, &arena, cc_arena_printf(&arena, "%s/run/cloudhypervisor/%s/cow.raw", root, id));
         cc_strlist_add(&disks.paths, &arena, cc_arena_printf(&arena, "%s/run/firecracker/%s/cow.raw", root, id));
     }

@@ -1,7 +1,7 @@
 /* Shared by the files of the provider and its tests only: the tables, and what the files offer each other. contract/07.
  *
- * Cooperative rules: tables change only between yields; whoever writes late (background work, a probe, a retry) compares
- * the pod's uid, and where a VM is concerned its id, with vk_entry_is / vk_entry_has_vm after every yield. */
+ * Cooperative rules: tables change only between yields; whoever writes late (background work, a probe, a retry)
+ * compares the pod's uid, and where a VM is concerned its id, with vk_entry_is / vk_entry_has_vm after every yield. */
 #ifndef VK_PROVIDER_INTERNAL_H
 #define VK_PROVIDER_INTERNAL_H
 
@@ -14,32 +14,33 @@
 #include "meta/vm_spec.h"
 #include "provider/provider.h"
 
-#define VK_ANNOTATION_CALL_MS 5000   /* one patch */
-#define VK_WRITE_ATTEMPTS 3          /* of annotations, lifecycle and the status before ready */
+#define VK_ANNOTATION_CALL_MS 5000 /* one patch */
+#define VK_WRITE_ATTEMPTS 3        /* of annotations, lifecycle and the status before ready */
 #define VK_WRITE_PAUSE_MS 500
-#define VK_PARALLEL 8                /* pushes, flushes, probes at start, stale creates at once */
+#define VK_PARALLEL 8 /* pushes, flushes, probes at start, stale creates at once */
 #define VK_LIFECYCLE_PASS_MS 15000
 #define VK_DRIFT_FIRST_MS 10000
 #define VK_DRIFT_PASS_MS 30000
 #define VK_RECLAIM_PASS_MS 600000
 #define VK_IP_WAIT_MS 45000
-#define VK_LOCAL_REMOVE_MS 10000     /* snapshot rm after a delete, detached */
-#define VK_LEASE_RELEASE_MS 5000     /* one MAC */
+#define VK_LOCAL_REMOVE_MS 10000 /* snapshot rm after a delete, detached */
+#define VK_LEASE_RELEASE_MS 5000 /* one MAC */
 #define VK_IPCONFIG_MS 20000
 #define VK_NIC_ROLLBACK_MS 30000
 #define VK_PROBE_MS 3000
-#define VK_SETTLE_WRITES_MS 10000    /* writes that a cancelled operation still owes */
+#define VK_SETTLE_WRITES_MS 10000 /* writes that a cancelled operation still owes */
 #define VK_LIFECYCLE_MESSAGE_BYTES 4096
 #define VK_EVENT_MESSAGE_BYTES 512
 
-/* --- tables -------------------------------------------------------------------------------------------------------- */
+/* --- tables --------------------------------------------------------------------------------------------------------
+ */
 
 /* The lifecycle triple that shall be on the pod (10.3). */
 struct vk_intent {
     bool present;
-    bool flushed;      /* the API server has exactly this */
-    bool status_done;  /* ready only: the status that must land first is there */
-    uint64_t serial;   /* changes with every accepted write */
+    bool flushed;     /* the API server has exactly this */
+    bool status_done; /* ready only: the status that must land first is there */
+    uint64_t serial;  /* changes with every accepted write */
     char *uid, *state, *message;
     int64_t generation;
 };
@@ -79,23 +80,23 @@ struct vk_entry {
 
     /* What the pod's runtime annotations say at the API server as far as we know; NULL = unknown or absent. */
     char *published_id, *published_ip;
-    bool endpoint_hidden;     /* cleared on purpose while the VM still lives: nobody publishes it again */
+    bool endpoint_hidden; /* cleared on purpose while the VM still lives: nobody publishes it again */
     char *post_clone_state;
 
-    bool deleting;            /* delete fence */
-    const char *resumed;      /* op that holds the pod after a restart, NULL = none */
-    bool remove_owed;         /* decision 47: snapshot durable, id cleared, `vm rm` unanswered */
-    bool hibernate_failed;    /* lifecycle failed because a hibernate failed; the VM lives */
-    bool inspect_timed_out;   /* decision 50: lifecycle failed because nobody knows the VM's state */
+    bool deleting;          /* delete fence */
+    const char *resumed;    /* op that holds the pod after a restart, NULL = none */
+    bool remove_owed;       /* decision 47: snapshot durable, id cleared, `vm rm` unanswered */
+    bool hibernate_failed;  /* lifecycle failed because a hibernate failed; the VM lives */
+    bool inspect_timed_out; /* decision 50: lifecycle failed because nobody knows the VM's state */
     bool recheck_running;
-    struct cc_mutex work;     /* UpdatePod, retry, delete: one at a time */
+    struct cc_mutex work; /* UpdatePod, retry, delete: one at a time */
     struct cc_mutex annotation_writes, status_writes;
     struct vk_retry retry;
     struct vk_probe probe;
     struct vk_status_memory status;
     bool refresh_running, refresh_again, status_failed_before;
     struct cc_mono last_recheck;
-    bool restarted;           /* last_restart is of the VM named by restarted_id */
+    bool restarted; /* last_restart is of the VM named by restarted_id */
     char *restarted_id;
     struct cc_mono last_restart;
 };
@@ -200,7 +201,7 @@ struct vk_job {
     struct vk_entry *entry; /* pinned */
     char *uid, *vm_id;      /* vm_id "" when none was bound */
     bool is_wake;
-    const char *op;         /* create, update, reconcile */
+    const char *op; /* create, update, reconcile */
 };
 struct vk_job *vk_job_new(struct vk_provider *provider, struct vk_entry *entry, const char *op, bool is_wake);
 void vk_job_free(void *job);
@@ -219,14 +220,15 @@ void vk_count_table(struct vk_provider *provider, const char *namespace);
 /* events.c */
 void vk_event_warn(struct vk_provider *provider, const struct cc_pod *pod, const char *reason, const char *format, ...)
     CC_PRINTF(4, 5);
-void vk_event_normal(struct vk_provider *provider, const struct cc_pod *pod, const char *reason, const char *format, ...)
-    CC_PRINTF(4, 5);
+void vk_event_normal(struct vk_provider *provider, const struct cc_pod *pod, const char *reason, const char *format,
+                     ...) CC_PRINTF(4, 5);
 
-/* --- lifecycle and annotations --------------------------------------------------------------------------------------- */
+/* --- lifecycle and annotations ---------------------------------------------------------------------------------------
+ */
 
 /* lifecycle.c, chapter 10. stage: 10.3, in memory only; false = dropped. */
-bool vk_lifecycle_stage(struct vk_entry *entry, const char *uid, int64_t generation,
-                        const char *state, const char *message);
+bool vk_lifecycle_stage(struct vk_entry *entry, const char *uid, int64_t generation, const char *state,
+                        const char *message);
 /* Writes the intent that stands at the call; for ready the status first (10.4). False when it did not land. */
 CC_YIELDS bool vk_lifecycle_flush(struct vk_provider *provider, struct vk_entry *entry);
 /* stage, flush, refresh. */
@@ -250,7 +252,8 @@ CC_YIELDS void vk_post_clone_mark(struct vk_provider *provider, struct vk_entry 
 CC_YIELDS CC_MUST_USE int vk_annotations_patch(struct vk_provider *provider, const struct vk_entry *entry,
                                                const json_t *patch, struct cc_err *err);
 
-/* --- status --------------------------------------------------------------------------------------------------------- */
+/* --- status ---------------------------------------------------------------------------------------------------------
+ */
 
 /* status.c: pure (11.1, decision 19, 08 3.6). */
 struct vk_status {
@@ -301,7 +304,8 @@ CC_YIELDS void vk_leases_release(struct vk_provider *provider, const struct vk_v
 CC_YIELDS void vk_probe_start(struct vk_provider *provider, struct vk_entry *entry);
 void vk_probe_stop(struct vk_entry *entry);
 
-/* --- bring-up --------------------------------------------------------------------------------------------------------- */
+/* --- bring-up
+ * --------------------------------------------------------------------------------------------------------- */
 
 /* gate.c, chapter 4 */
 CC_MUST_USE int vk_cpu_class_check(const struct cc_pod *pod, const char *own_class, const char *node_name,
@@ -311,8 +315,8 @@ CC_MUST_USE int vk_cpu_class_check(const struct cc_pod *pod, const char *own_cla
 enum vk_evidence_kind { VK_EVIDENCE_NONE, VK_EVIDENCE_FOUND, VK_EVIDENCE_UNAVAILABLE };
 struct vk_evidence {
     enum vk_evidence_kind kind;
-    const char *image;    /* recorded; "" = not recorded */
-    struct cc_err error;  /* of UNAVAILABLE */
+    const char *image;   /* recorded; "" = not recorded */
+    struct cc_err error; /* of UNAVAILABLE */
 };
 CC_YIELDS void vk_evidence_lookup(struct vk_provider *provider, const char *vm_name, struct cc_arena *arena,
                                   struct vk_evidence *ret);
@@ -330,7 +334,8 @@ enum vk_verdict vk_evidence_judge(bool is_marked, enum vk_evidence_kind kind, bo
 /* bring_up_path.c, 5.4: pure. dir: in arena, "" = none. */
 enum vk_path { VK_PATH_UNMANAGED, VK_PATH_RESTORE, VK_PATH_FROM_DIR, VK_PATH_FORK, VK_PATH_RUN, VK_PATH_CLONE };
 CC_MUST_USE int vk_path_choose(const struct cc_vm_spec *spec, const char *clone_from_dir, bool is_restore,
-                               struct cc_arena *arena, enum vk_path *ret_path, const char **ret_dir, struct cc_err *err);
+                               struct cc_arena *arena, enum vk_path *ret_path, const char **ret_dir,
+                               struct cc_err *err);
 bool vk_has_explicit_source(const struct cc_vm_spec *spec, const char *clone_from_dir);
 /* Managed macOS guests live in another CLI: chapter 17. */
 bool vk_is_macos_guest(const struct cc_vm_spec *spec);
@@ -339,13 +344,14 @@ bool vk_needs_nic_drop(const struct cc_vm_spec *spec);
 
 /* wake_source.c, chapter 7 */
 struct vk_wake_source {
-    const char *snapshot;  /* local name to clone from */
-    const char *label;     /* for the Woken event */
+    const char *snapshot; /* local name to clone from */
+    const char *label;    /* for the Woken event */
     struct vk_snapshot_record *record;
-    bool release;          /* an import: removed after the clone */
+    bool release; /* an import: removed after the clone */
 };
 CC_YIELDS CC_MUST_USE int vk_wake_source_resolve(struct vk_provider *provider, const char *vm_name,
-                                                 struct cc_arena *arena, struct vk_wake_source *ret, struct cc_err *err);
+                                                 struct cc_arena *arena, struct vk_wake_source *ret,
+                                                 struct cc_err *err);
 void vk_wake_source_release(struct vk_provider *provider, struct vk_wake_source *source);
 /* Removes local <vm> and fork-<vm>, failures logged, detached from cancellation (10 s each). */
 CC_YIELDS void vk_local_snapshots_remove(struct vk_provider *provider, const char *vm_name);
@@ -357,15 +363,15 @@ struct vk_bring_up {
     bool is_restore;
     /* results */
     enum vk_path path;
-    const char *label;          /* restore: where from; in arena */
-    const char *source_image;   /* of the snapshot, "" unknown; in arena */
-    bool pull_failed;           /* restore: the source could not be had (WakePullFailed) */
-    const struct vk_vm *vm;     /* reference */
+    const char *label;        /* restore: where from; in arena */
+    const char *source_image; /* of the snapshot, "" unknown; in arena */
+    bool pull_failed;         /* restore: the source could not be had (WakePullFailed) */
+    const struct vk_vm *vm;   /* reference */
 };
-CC_YIELDS CC_MUST_USE int vk_bring_up(struct vk_provider *provider, struct vk_bring_up *bring_up, struct cc_arena *arena,
-                                      struct cc_err *err);
-/* After a VM was made: bind, publish, boot time, first address. CONFLICT when the pod was superseded meanwhile: the VM is
- * then kept for adoption (2.4). */
+CC_YIELDS CC_MUST_USE int vk_bring_up(struct vk_provider *provider, struct vk_bring_up *bring_up,
+                                      struct cc_arena *arena, struct cc_err *err);
+/* After a VM was made: bind, publish, boot time, first address. CONFLICT when the pod was superseded meanwhile: the VM
+ * is then kept for adoption (2.4). */
 CC_YIELDS CC_MUST_USE int vk_bring_up_accept(struct vk_provider *provider, struct vk_entry *entry,
                                              struct vk_bring_up *bring_up, struct cc_mono start, struct cc_err *err);
 /* Who publishes ready after this path (5.6 4): background work is started here; true = the caller does it. */
@@ -377,7 +383,8 @@ bool vk_post_clone_is_needed(const struct cc_vm_spec *spec, const struct vk_vm *
 const char *vk_post_clone_kind(const struct cc_vm_spec *spec);
 /* argv in arena (count in ret_argc) and the hint text. */
 void vk_post_clone_command(const struct cc_vm_spec *spec, const struct vk_vm *vm, bool is_cloud_image,
-                           struct cc_arena *arena, const char *const **ret_argv, size_t *ret_argc, const char **ret_hint);
+                           struct cc_arena *arena, const char *const **ret_argv, size_t *ret_argc,
+                           const char **ret_hint);
 /* The runner in the calling fiber, then the IP wait and ready. source_image "" = unknown. */
 CC_YIELDS void vk_post_clone(struct vk_job *job, const char *source_image);
 void vk_post_clone_start(struct vk_provider *provider, struct vk_entry *entry, const char *op, bool is_wake,
@@ -386,10 +393,18 @@ void vk_post_clone_start(struct vk_provider *provider, struct vk_entry *entry, c
 CC_YIELDS void vk_ready_wait(struct vk_job *job);
 CC_YIELDS void vk_ready_wait_run(void *job);
 
-/* --- update ------------------------------------------------------------------------------------------------------------ */
+/* --- update
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* update.c: pure choice (13.1, decisions 47, 48). */
-enum vk_action { VK_ACTION_NONE, VK_ACTION_HIBERNATE, VK_ACTION_WAKE, VK_ACTION_SETTLE, VK_ACTION_REMOVE, VK_ACTION_RECOVER };
+enum vk_action {
+    VK_ACTION_NONE,
+    VK_ACTION_HIBERNATE,
+    VK_ACTION_WAKE,
+    VK_ACTION_SETTLE,
+    VK_ACTION_REMOVE,
+    VK_ACTION_RECOVER
+};
 struct vk_action_input {
     bool wants_sleep, has_vm, remove_owed, hibernate_failed;
     const char *state;
@@ -432,7 +447,8 @@ void vk_retry_owe(struct vk_provider *provider, struct vk_entry *entry);
 void vk_retry_clear(struct vk_entry *entry);
 CC_YIELDS void vk_retry_loop(void *provider);
 
-/* --- startup, exits, reclaim -------------------------------------------------------------------------------------------- */
+/* --- startup, exits, reclaim
+ * -------------------------------------------------------------------------------------------- */
 
 /* stale_creates.c, 14.2 */
 enum vk_stale_verdict { VK_STALE_FREE, VK_STALE_ADOPTABLE, VK_STALE_WATCH, VK_STALE_ORPHAN };

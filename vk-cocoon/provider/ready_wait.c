@@ -51,9 +51,9 @@ static void fail(struct vk_job *job) {
     if (!may_write(job))
         return;
     const struct cc_pod *pod = cc_pod_ref(job->entry->pod);
-    char *message cc_cleanup(cc_free_p) = cc_xasprintf("%s %s: dhcp lease not observed within %ds",
-                                                       job->is_wake ? "wake" : "clone", job->entry->vm->name,
-                                                       VK_IP_WAIT_MS / 1000);
+    char *message cc_cleanup(cc_free_p) =
+        cc_xasprintf("%s %s: dhcp lease not observed within %ds", job->is_wake ? "wake" : "clone", job->entry->vm->name,
+                     VK_IP_WAIT_MS / 1000);
 
     vk_count2(provider->metrics.wake_ip_wait, job->entry->namespace, "timeout");
     if (job->is_wake)
@@ -88,4 +88,6 @@ void vk_ready_wait(struct vk_job *job) {
     fail(job);
 }
 
-void vk_ready_wait_run(void *argument) { vk_ready_wait(argument); }
+void vk_ready_wait_run(void *argument) {
+    vk_ready_wait(argument);
+}

@@ -14,7 +14,7 @@ static void collect_used(struct vk_provider *provider, struct cc_arena *arena, s
     struct vk_entry *entry, *next_entry;
     struct vk_named *named, *next_named;
 
-    HASH_ITER(hh, provider->entries, entry, next_entry) {
+    HASH_ITER (hh, provider->entries, entry, next_entry) {
         const char *repository, *tag, *image = vk_entry_annotation(entry, CC_KEY_IMAGE);
 
         if (!entry->pod)
@@ -25,7 +25,8 @@ static void collect_used(struct vk_provider *provider, struct cc_arena *arena, s
         cc_ref_split(image, arena, &repository, &tag);
         cc_strlist_add_unique(ret, arena, cc_local_snapshot_name(repository, tag, arena));
     }
-    HASH_ITER(hh, provider->named, named, next_named) cc_strlist_add_unique(ret, arena, named->name);
+    HASH_ITER (hh, provider->named, named, next_named)
+        cc_strlist_add_unique(ret, arena, named->name);
 }
 
 static bool is_used(struct vk_provider *provider, const char *base) {

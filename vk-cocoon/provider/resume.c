@@ -9,7 +9,8 @@
 #define CLASSIFY_LONGEST_DELAY_MS 30000
 #define CLASSIFY_BUDGET_MS ((int64_t)30 * 60 * 1000)
 
-/* --- the choice: pure ---------------------------------------------------------------------------------------------------- */
+/* --- the choice: pure
+ * ---------------------------------------------------------------------------------------------------- */
 
 enum vk_resume vk_resume_choose(const struct cc_pod *pod, const struct vk_vm *vm) {
     const struct cc_strmap *annotations = &pod->base.meta.annotations;
@@ -37,7 +38,7 @@ enum vk_resume vk_resume_choose(const struct cc_pod *pod, const struct vk_vm *vm
     if (vk_needs_nic_drop(&spec))
         return VK_RESUME_CLASSIFY;
     return vk_post_clone_is_needed(&spec, vm) && !cc_text_equal_fold(spec.mode, "run") ? VK_RESUME_POST_CLONE
-                                                                                     : VK_RESUME_READY_WAIT;
+                                                                                       : VK_RESUME_READY_WAIT;
 }
 
 const char *vk_resume_name(enum vk_resume resume) {
@@ -56,7 +57,8 @@ const char *vk_resume_name(enum vk_resume resume) {
     return "";
 }
 
-/* --- doing it -------------------------------------------------------------------------------------------------------------- */
+/* --- doing it
+ * -------------------------------------------------------------------------------------------------------------- */
 
 struct resumption {
     struct vk_job *job;
@@ -180,7 +182,8 @@ static void start(struct vk_provider *provider, struct vk_entry *entry, enum vk_
 
     *resumption = (struct resumption){vk_job_new(provider, entry, "reconcile", false), resume, had_id};
     entry->resumed = vk_resume_name(resume);
-    vk_task_start(provider, "resumed operation", resume == VK_RESUME_HIBERNATE, resume_run, resumption, resumption_free);
+    vk_task_start(provider, "resumed operation", resume == VK_RESUME_HIBERNATE, resume_run, resumption,
+                  resumption_free);
 }
 
 void vk_resume_dispatch(struct vk_provider *provider, struct vk_entry *entry, bool had_id) {
@@ -197,7 +200,8 @@ void vk_resume_dispatch(struct vk_provider *provider, struct vk_entry *entry, bo
     start(provider, entry, resume, had_id);
 }
 
-/* --- asleep, but never said so ------------------------------------------------------------------------------------------------ */
+/* --- asleep, but never said so
+ * ------------------------------------------------------------------------------------------------ */
 
 static void settle_run(void *argument) {
     struct vk_job *job = argument;

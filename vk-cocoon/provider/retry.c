@@ -18,7 +18,9 @@ void vk_retry_owe(struct vk_provider *provider, struct vk_entry *entry) {
     cc_event_set(&provider->retry_changed);
 }
 
-void vk_retry_clear(struct vk_entry *entry) { entry->retry = (struct vk_retry){0}; }
+void vk_retry_clear(struct vk_entry *entry) {
+    entry->retry = (struct vk_retry){0};
+}
 
 static void run_retry(void *argument) {
     struct vk_job *job = argument;
@@ -46,7 +48,7 @@ static struct cc_mono start_due(struct vk_provider *provider) {
     struct cc_mono now = cc_now_mono(), next_due = CC_MONO_NEVER;
     struct vk_entry *entry, *next;
 
-    HASH_ITER(hh, provider->entries, entry, next) {
+    HASH_ITER (hh, provider->entries, entry, next) {
         if (!entry->retry.owed)
             continue;
         if (cc_mono_is_before(now, entry->retry.due)) {

@@ -11,10 +11,10 @@ int vk_annotations_patch(struct vk_provider *provider, const struct vk_entry *en
                          struct cc_err *err) {
     CC_DEADLINE_MS(VK_ANNOTATION_CALL_MS);
     /* A merge patch that carries the uid (decision 53): a newer incarnation answers 422. */
-    return cc_kube_patch(provider->options.kube,
-                         &(struct cc_kube_ref){
-                             .resource = &cc_pod_resource, .namespace = entry->namespace, .name = entry->name},
-                         CC_PATCH_MERGE, patch, NULL, err);
+    return cc_kube_patch(
+        provider->options.kube,
+        &(struct cc_kube_ref){.resource = &cc_pod_resource, .namespace = entry->namespace, .name = entry->name},
+        CC_PATCH_MERGE, patch, NULL, err);
 }
 
 /* Up to three tries of a patch that stays true while uid is tracked. */

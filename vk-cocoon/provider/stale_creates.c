@@ -1,5 +1,5 @@
-/* VMs in state `creating`: contract/07 14.2. The daemon never runs `vm rm` on one: it would queue behind a live clone and
- * then take the finished VM. */
+/* VMs in state `creating`: contract/07 14.2. The daemon never runs `vm rm` on one: it would queue behind a live clone
+ * and then take the finished VM. */
 #include "provider/provider_internal.h"
 
 #include "base/alloc.h"
@@ -25,7 +25,8 @@ static const char *outcome_name(enum vk_reclaim_outcome outcome) {
 }
 
 /* What an inspect says; *ret_vm is a new reference for ADOPTABLE and ORPHAN. */
-static enum vk_stale_verdict judge_by_inspect(struct vk_provider *provider, const char *id, const struct vk_vm **ret_vm) {
+static enum vk_stale_verdict judge_by_inspect(struct vk_provider *provider, const char *id,
+                                              const struct vk_vm **ret_vm) {
     const struct vk_runtime *runtime = &provider->options.runtime;
     const struct vk_vm *vm = NULL;
     int rc = runtime->ops->inspect(runtime->ctx, id, &vm, NULL);

@@ -21,14 +21,15 @@ static int check_classes(struct startup *startup, struct cc_err *err) {
     const struct vk_provider_options *options = &startup->provider->options;
 
     for (size_t i = 0; i < startup->pods->count; i++) {
-        if (vk_cpu_class_check(cc_pod_of(startup->pods->items[i]), options->snapshot_cpu_class, options->node_name, err) !=
-            0)
+        if (vk_cpu_class_check(cc_pod_of(startup->pods->items[i]), options->snapshot_cpu_class, options->node_name,
+                               err) != 0)
             return cc_err_wrap(err, "startup compatibility check");
     }
     return 0;
 }
 
-/* --- stale creates (14.2) --------------------------------------------------------------------------------------------------- */
+/* --- stale creates (14.2)
+ * --------------------------------------------------------------------------------------------------- */
 
 struct sweep {
     struct startup *startup;
@@ -74,7 +75,8 @@ static int sweep(struct startup *startup, struct cc_err *err) {
     return rc;
 }
 
-/* --- pods (14.1 4) ------------------------------------------------------------------------------------------------------------ */
+/* --- pods (14.1 4)
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static struct listed *find_vm(struct startup *startup, const char *id, const char *name) {
     for (size_t i = 0; i < startup->vm_count; i++) {
@@ -153,8 +155,8 @@ static void take_managed(struct startup *startup, const struct cc_pod *pod, cons
         bind(startup, entry, listed);
     if (listed && by_name) {
         cc_metric_add(startup->provider->metrics.adopt_by_name, 1, NULL);
-        /* A hibernate that cleared the id and was cut off before the remove: whether the id comes back is decided by its
-         * resumption. */
+        /* A hibernate that cleared the id and was cut off before the remove: whether the id comes back is decided by
+         * its resumption. */
         if (!wants_sleep)
             vk_endpoint_publish(startup->provider, entry);
     }
@@ -173,9 +175,12 @@ static void take_pod(struct startup *startup, const struct cc_pod *pod) {
         take_managed(startup, pod, &spec);
 }
 
-/* --- what runs once everything is known ---------------------------------------------------------------------------------------- */
+/* --- what runs once everything is known
+ * ---------------------------------------------------------------------------------------- */
 
-static bool has_vm(const struct vk_entry *entry) { return entry->pod && entry->vm; }
+static bool has_vm(const struct vk_entry *entry) {
+    return entry->pod && entry->vm;
+}
 
 static bool is_down(const struct vk_entry *entry) {
     return has_vm(entry) && vk_entry_is_managed(entry) && !vk_vm_is_running(entry->vm) &&

@@ -70,11 +70,13 @@ void vk_status_terminal(const struct cc_pod *pod, const char *phase, const char 
                               .state_reason = reason,
                               .state_message = message,
                               .exit_code = exit_code};
-    ret->times = (struct vk_status_memory){
-        .start_time = cc_wall_is_set(pod->start_time) ? pod->start_time : now, .ready_since = now, .initialized_since = now};
+    ret->times = (struct vk_status_memory){.start_time = cc_wall_is_set(pod->start_time) ? pod->start_time : now,
+                                           .ready_since = now,
+                                           .initialized_since = now};
 }
 
-/* --- comparison (11.2): times do not count ----------------------------------------------------------------------------- */
+/* --- comparison (11.2): times do not count
+ * ----------------------------------------------------------------------------- */
 
 static const struct cc_container_status *container_status(const struct cc_pod *pod, const char *name) {
     for (size_t i = 0; i < pod->container_status_count; i++) {
@@ -112,7 +114,8 @@ bool vk_status_differs(const struct vk_status *status, const struct cc_pod *serv
            (status->state == CC_STATE_WAITING && !cc_text_equal(container->reason, status->state_reason));
 }
 
-/* --- the patch ----------------------------------------------------------------------------------------------------------- */
+/* --- the patch
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static void set_time(json_t *object, const char *key, struct cc_wall time) {
     char text[CC_RFC3339_BYTES];
@@ -162,7 +165,8 @@ static json_t *container_json(const struct vk_status *status) {
     return container;
 }
 
-/* podIPs and hostIPs are sets keyed by the address: a second one would be added to the first and refused (08 3.6 C3, C5). */
+/* podIPs and hostIPs are sets keyed by the address: a second one would be added to the first and refused (08 3.6 C3,
+ * C5). */
 static void set_addresses(json_t *object, const struct vk_status *status, const struct cc_pod *server,
                           const char *node_ip) {
     if (cc_text_is_empty(status->pod_ip)) {

@@ -26,12 +26,11 @@ static void build(struct vk_provider *provider, struct vk_entry *entry, struct v
 static int send(struct vk_provider *provider, const char *namespace, const char *name, const json_t *body,
                 json_t **ret_answer, struct cc_err *err) {
     CC_DEADLINE_MS(VK_ANNOTATION_CALL_MS);
-    return cc_kube_patch(provider->options.kube,
-                         &(struct cc_kube_ref){.resource = &cc_pod_resource,
-                                               .namespace = namespace,
-                                               .name = name,
-                                               .subresource = "status"},
-                         CC_PATCH_STRATEGIC, body, ret_answer, err);
+    return cc_kube_patch(
+        provider->options.kube,
+        &(struct cc_kube_ref){
+            .resource = &cc_pod_resource, .namespace = namespace, .name = name, .subresource = "status"},
+        CC_PATCH_STRATEGIC, body, ret_answer, err);
 }
 
 /* The server's answer is the newest version that we can know of. */
@@ -89,7 +88,8 @@ int vk_status_push(struct vk_provider *provider, struct vk_entry *entry, bool on
     return rc;
 }
 
-/* --- in the background ------------------------------------------------------------------------------------------------- */
+/* --- in the background
+ * ------------------------------------------------------------------------------------------------- */
 
 static void refresh_once(struct vk_provider *provider, struct vk_entry *entry) {
     struct cc_err err = {0};
@@ -152,7 +152,9 @@ void vk_status_push_terminal(struct vk_provider *provider, const struct cc_pod *
                     CC_KV("error", err.msg));
 }
 
-static bool is_tracked(const struct vk_entry *entry) { return entry->pod != NULL; }
+static bool is_tracked(const struct vk_entry *entry) {
+    return entry->pod != NULL;
+}
 
 void vk_drift_loop(void *argument) {
     struct vk_provider *provider = argument;

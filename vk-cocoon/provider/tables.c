@@ -21,7 +21,8 @@ void vk_intent_drop(struct vk_intent *intent) {
     *intent = (struct vk_intent){.serial = serial + 1};
 }
 
-/* --- entries ---------------------------------------------------------------------------------------------------------- */
+/* --- entries
+ * ---------------------------------------------------------------------------------------------------------- */
 
 struct vk_entry *vk_entry_find(const struct vk_provider *provider, const char *namespace, const char *name) {
     char *key cc_cleanup(cc_free_p) = cc_xasprintf("%s/%s", namespace, name);
@@ -45,7 +46,9 @@ struct vk_entry *vk_entry_take(struct vk_provider *provider, const char *namespa
     return entry;
 }
 
-void vk_entry_pin(struct vk_entry *entry) { entry->pins++; }
+void vk_entry_pin(struct vk_entry *entry) {
+    entry->pins++;
+}
 
 /* Everything that belongs to one incarnation; what belongs to the key (fence, locks, pins) stays. */
 static void forget_incarnation(struct vk_entry *entry) {
@@ -68,6 +71,7 @@ void vk_entry_unpin(struct vk_provider *provider, struct vk_entry *entry) {
     entry->pins--;
     if (entry->pins > 0 || entry->pod || entry->intent.present || entry->deleting || entry->resumed)
         return;
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the head is set while an entry is in the table */
     HASH_DEL(provider->entries, entry);
     vk_entry_forget_vm(provider, entry);
     forget_incarnation(entry);
@@ -88,8 +92,12 @@ bool vk_entry_has_vm(const struct vk_entry *entry, const char *uid, const char *
 }
 
 /* Keys that only this daemon writes: an informer copy may be older than what we know. */
-static const char *const own_keys[] = {CC_KEY_VM_ID, CC_KEY_IP, CC_KEY_POST_CLONE_STATE, CC_KEY_LIFECYCLE_STATE,
-                                       CC_KEY_LIFECYCLE_GENERATION, CC_KEY_LIFECYCLE_MESSAGE};
+static const char *const own_keys[] = {CC_KEY_VM_ID,
+                                       CC_KEY_IP,
+                                       CC_KEY_POST_CLONE_STATE,
+                                       CC_KEY_LIFECYCLE_STATE,
+                                       CC_KEY_LIFECYCLE_GENERATION,
+                                       CC_KEY_LIFECYCLE_MESSAGE};
 
 static void stamp_own_keys(struct cc_pod *copy, const struct cc_pod *before) {
     for (size_t i = 0; i < CC_ARRAY_LENGTH(own_keys); i++) {
@@ -201,7 +209,7 @@ void vk_entries_collect(struct vk_provider *provider, bool (*pass)(const struct 
 
     ret->items = cc_xcalloc(HASH_COUNT(provider->entries) + 1, sizeof(struct vk_entry *));
     ret->count = 0;
-    HASH_ITER(hh, provider->entries, entry, next) {
+    HASH_ITER (hh, provider->entries, entry, next) {
         if (pass && !pass(entry))
             continue;
         vk_entry_pin(entry);
@@ -220,13 +228,16 @@ const char *vk_entry_annotation(const struct vk_entry *entry, const char *key) {
     return entry->pod ? cc_pod_annotation(entry->pod, key) : "";
 }
 
-bool vk_entry_is_managed(const struct vk_entry *entry) { return entry->pod && cc_pod_is_managed(entry->pod); }
+bool vk_entry_is_managed(const struct vk_entry *entry) {
+    return entry->pod && cc_pod_is_managed(entry->pod);
+}
 
 bool vk_entry_wants_sleep(const struct vk_entry *entry) {
     return entry->pod && cc_flag_is_set(&entry->pod->base.meta.annotations, CC_KEY_HIBERNATE);
 }
 
-/* --- VM names ------------------------------------------------------------------------------------------------------------ */
+/* --- VM names
+ * ------------------------------------------------------------------------------------------------------------ */
 
 struct vk_named *vk_named_find(const struct vk_provider *provider, const char *name, bool make) {
     struct vk_provider *mutable = (struct vk_provider *)provider;
@@ -282,7 +293,7 @@ void vk_named_drop(struct vk_provider *provider, const char *name, const char *v
 struct vk_entry *vk_entry_of_vm(const struct vk_provider *provider, const char *id, const char *name) {
     struct vk_entry *entry, *next;
 
-    HASH_ITER(hh, provider->entries, entry, next) {
+    HASH_ITER (hh, provider->entries, entry, next) {
         if (!entry->vm)
             continue;
         if (!cc_text_is_empty(id) && cc_text_equal(entry->vm->id, id))

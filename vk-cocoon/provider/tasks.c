@@ -30,8 +30,8 @@ void vk_task_start(struct vk_provider *provider, const char *name, bool is_work,
         return;
     }
     task = CC_NEW(struct vk_task);
-    *task = (struct vk_task){
-        .provider = provider, .run = run, .free_arg = free_arg, .arg = take_arg, .is_work = is_work};
+    *task =
+        (struct vk_task){.provider = provider, .run = run, .free_arg = free_arg, .arg = take_arg, .is_work = is_work};
     task->fiber = cc_fiber_start(provider->loop, name, run_task, task);
     if (!task->fiber) {
         cc_log_error("background work could not be started: too many fibers", CC_KV("task", name));
@@ -48,7 +48,7 @@ void vk_tasks_stop(struct vk_provider *provider) {
 
     provider->stopping = true;
     DL_FOREACH(provider->tasks, task)
-        cc_fiber_cancel(task->fiber);
+    cc_fiber_cancel(task->fiber);
     while (provider->tasks) {
         struct cc_fiber *fiber = cc_take(provider->tasks->fiber);
 

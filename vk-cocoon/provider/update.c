@@ -14,8 +14,8 @@ enum vk_action vk_action_choose(const struct vk_action_input *input) {
         return cc_text_equal(input->state, CC_STATE_HIBERNATED) ? VK_ACTION_NONE : VK_ACTION_SETTLE;
     if (!input->has_vm)
         return VK_ACTION_WAKE;
-    /* The hibernate was withdrawn while the VM still lives: it is as good as before. Left alone it would stay failed, and
-     * the operator would replace it. */
+    /* The hibernate was withdrawn while the VM still lives: it is as good as before. Left alone it would stay failed,
+     * and the operator would replace it. */
     if (cc_text_equal(input->state, CC_STATE_HIBERNATING) ||
         (cc_text_equal(input->state, CC_STATE_FAILED) && input->hibernate_failed))
         return VK_ACTION_RECOVER;
@@ -147,13 +147,22 @@ void vk_update_dispatch(struct vk_provider *provider, struct vk_entry *entry, bo
     vk_refresh(provider, entry);
 }
 
-/* --- the call ------------------------------------------------------------------------------------------------------------------- */
+/* --- the call
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Written by this daemon: an echo of them is no new wish. */
 static bool is_own_key(const char *key) {
-    static const char *const keys[] = {CC_KEY_VM_ID, CC_KEY_IP, CC_KEY_VNC_PORT, CC_KEY_LIFECYCLE_STATE,
-                                       CC_KEY_LIFECYCLE_GENERATION, CC_KEY_LIFECYCLE_MESSAGE, CC_KEY_POST_CLONE_HINT,
-                                       CC_KEY_POST_CLONE_STATE, CC_KEY_POST_CLONE_ERRORS, CC_KEY_RESTORE};
+    static const char *const keys[] = {CC_KEY_VM_ID,
+                                       CC_KEY_IP,
+                                       CC_KEY_VNC_PORT,
+                                       CC_KEY_LIFECYCLE_STATE,
+                                       CC_KEY_LIFECYCLE_GENERATION,
+                                       CC_KEY_LIFECYCLE_MESSAGE,
+                                       CC_KEY_POST_CLONE_HINT,
+                                       CC_KEY_POST_CLONE_STATE,
+                                       CC_KEY_POST_CLONE_ERRORS,
+                                       CC_KEY_RESTORE};
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(keys); i++) {
         if (cc_text_equal(key, keys[i]))

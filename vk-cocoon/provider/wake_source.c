@@ -6,7 +6,8 @@
 #include "obs/log.h"
 #include "oci/reference.h"
 
-/* --- local copies ----------------------------------------------------------------------------------------------------- */
+/* --- local copies
+ * ----------------------------------------------------------------------------------------------------- */
 
 struct removal {
     struct vk_provider *provider;
@@ -40,7 +41,8 @@ void vk_local_snapshots_remove(struct vk_provider *provider, const char *vm_name
         free(removals[i].name);
 }
 
-/* --- the choice --------------------------------------------------------------------------------------------------------- */
+/* --- the choice
+ * --------------------------------------------------------------------------------------------------------- */
 
 enum local_verdict { LOCAL_USE, LOCAL_ABSENT, LOCAL_STALE };
 

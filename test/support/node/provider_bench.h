@@ -52,7 +52,7 @@ struct provider_bench {
     size_t die_at;  /* 0 = never */
     bool die_after; /* the call takes effect, its answer is lost */
     bool is_dead;
-    bool half_remove;       /* a crash before `vm rm` still stops the VM: its memory is gone, its record stays */
+    bool half_remove;        /* a crash before `vm rm` still stops the VM: its memory is gone, its record stays */
     struct cc_fiber *victim; /* cancelled at the crash */
     struct cc_registry_ops registry_ops;
     const struct cc_registry_ops *inner_registry_ops;

@@ -1,5 +1,5 @@
-/* Goal: every choice that decides over a guest is a table, and the tables are the contract's. contract/07 4, 5.3, 5.4, 8.2,
- * 13.1, 14.3. */
+/* Goal: every choice that decides over a guest is a table, and the tables are the contract's. contract/07
+ * 4, 5.3, 5.4, 8.2, 13.1, 14.3. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 #include "support/vectors.h"
 
 static const struct cc_pod *pod_with(const char *annotations, const char *rest) {
-    char *text cc_cleanup(cc_free_p) =
-        cc_xasprintf("{'metadata':{'name':'demo-0','namespace':'ns','uid':'u','annotations':{%s}}%s}", annotations, rest);
+    char *text cc_cleanup(cc_free_p) = cc_xasprintf(
+        "{'metadata':{'name':'demo-0','namespace':'ns','uid':'u','annotations':{%s}}%s}", annotations, rest);
 
     return api_pod(text);
 }
@@ -28,8 +28,9 @@ START_TEST(gate__compares_classes) {
                 {"", "Failed", true, NULL}};
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(rows); i++) {
-        char *rest cc_cleanup(cc_free_p) = cc_xasprintf(
-            ",'spec':{'nodeSelector':{'cocoonstack.io/snapshot-cpu-class':'a'}},'status':{'phase':'%s'}", rows[i].phase);
+        char *rest cc_cleanup(cc_free_p) =
+            cc_xasprintf(",'spec':{'nodeSelector':{'cocoonstack.io/snapshot-cpu-class':'a'}},'status':{'phase':'%s'}",
+                         rows[i].phase);
         const struct cc_pod *pod = pod_with("", rest);
         struct cc_err err = {0};
 
@@ -64,9 +65,9 @@ START_TEST(evidence__follows_the_table) {
     };
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(rows); i++)
-        ck_assert_int_eq(vk_evidence_judge(rows[i].marked, rows[i].kind, rows[i].explicit_source, rows[i].recorded,
-                                           rows[i].pod),
-                         rows[i].verdict);
+        ck_assert_int_eq(
+            vk_evidence_judge(rows[i].marked, rows[i].kind, rows[i].explicit_source, rows[i].recorded, rows[i].pod),
+            rows[i].verdict);
 }
 END_TEST
 
@@ -209,7 +210,8 @@ START_TEST(post_clone__linux_scripts) {
         "rm -f /etc/systemd/network/10-*.network\n"
         "printf '[Match]\\nMACAddress=02:00:00:00:00:01\\n\\n[Network]\\nAddress=10.0.0.2/24\\nGateway=10.0.0.1\\n' > "
         "/etc/systemd/network/10-020000000001.network\n"
-        "printf '[Match]\\nMACAddress=02:00:00:00:00:02\\n\\n[Network]\\nDHCP=ipv4\\n\\n[DHCPv4]\\nClientIdentifier=mac\\n' "
+        "printf "
+        "'[Match]\\nMACAddress=02:00:00:00:00:02\\n\\n[Network]\\nDHCP=ipv4\\n\\n[DHCPv4]\\nClientIdentifier=mac\\n' "
         "> /etc/systemd/network/10-020000000002.network\n"
         "systemctl restart systemd-networkd");
     ck_assert_str_eq(
@@ -219,7 +221,8 @@ START_TEST(post_clone__linux_scripts) {
         "rm -f /etc/systemd/network/10-*.network\n"
         "printf '[Match]\\nMACAddress=02:00:00:00:00:01\\n\\n[Network]\\nAddress=10.0.0.2/24\\nGateway=10.0.0.1\\n' > "
         "/etc/systemd/network/10-020000000001.network\n"
-        "printf '[Match]\\nMACAddress=02:00:00:00:00:02\\n\\n[Network]\\nDHCP=ipv4\\n\\n[DHCPv4]\\nClientIdentifier=mac\\n' "
+        "printf "
+        "'[Match]\\nMACAddress=02:00:00:00:00:02\\n\\n[Network]\\nDHCP=ipv4\\n\\n[DHCPv4]\\nClientIdentifier=mac\\n' "
         "> /etc/systemd/network/10-020000000002.network\n"
         "systemctl restart systemd-networkd");
     ck_assert_str_eq(script_of("cloud-hypervisor", true, &arena),
@@ -262,9 +265,12 @@ START_TEST(post_clone__needed_only_where_the_network_must_change) {
         bool is_needed;
         const char *kind;
     } rows[] = {
-        {"linux", "cloud-hypervisor", 1, 1, false, "linux_static"}, {"linux", "", 1, 0, false, "linux_static"},
-        {"linux", "cloud-hypervisor", 0, 2, true, "linux_static"},  {"linux", "firecracker", 1, 1, true, "linux_fc"},
-        {"windows", "", 1, 1, true, "windows"},                     {"windows", "firecracker", 1, 0, true, "windows"},
+        {"linux", "cloud-hypervisor", 1, 1, false, "linux_static"},
+        {"linux", "", 1, 0, false, "linux_static"},
+        {"linux", "cloud-hypervisor", 0, 2, true, "linux_static"},
+        {"linux", "firecracker", 1, 1, true, "linux_fc"},
+        {"windows", "", 1, 1, true, "windows"},
+        {"windows", "firecracker", 1, 0, true, "windows"},
     };
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(rows); i++) {

@@ -1,6 +1,6 @@
-/* Goal: no crash loses a guest and none makes two of it. Method: each scenario is run once to count the calls that leave the
- * process, then once per call with the daemon ended right before it and once right after its effect. A new daemon starts on
- * what the world holds, a pod controller drives it, and the guest memory must still be there. */
+/* Goal: no crash loses a guest and none makes two of it. Method: each scenario is run once to count the calls that
+ * leave the process, then once per call with the daemon ended right before it and once right after its effect. A new
+ * daemon starts on what the world holds, a pod controller drives it, and the guest memory must still be there. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +11,10 @@
 #include "support/node/provider_bench.h"
 
 #define SLEEP CC_KEY_HIBERNATE "=true"
-#define WINDOWS_POD \
-    "vm.cocoonstack.io/name=" N ",cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=r/y:1," \
-    "cocoonset.cocoonstack.io/os=windows,vm.cocoonstack.io/backend=cloud-hypervisor,cocoonset.cocoonstack.io/mode=run," \
+#define WINDOWS_POD                                                                                                    \
+    "vm.cocoonstack.io/name=" N ",cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=r/y:1,"         \
+    "cocoonset.cocoonstack.io/os=windows,vm.cocoonstack.io/backend=cloud-hypervisor,cocoonset.cocoonstack.io/"         \
+    "mode=run,"                                                                                                        \
     "cocoonset.cocoonstack.io/generation=1"
 
 struct scenario {
@@ -30,7 +31,8 @@ static size_t die_at;
 static bool die_after;
 static size_t calls_seen;
 
-/* --- the operation in a fiber of its own, as a pod worker runs it ---------------------------------------------------------- */
+/* --- the operation in a fiber of its own, as a pod worker runs it
+ * ---------------------------------------------------------- */
 
 struct operation {
     struct provider_bench *bench;
@@ -77,7 +79,8 @@ static void body(struct provider_bench *bench) {
     ck_assert_uint_le(bench->most_vms, 1);
 }
 
-/* --- scenarios ------------------------------------------------------------------------------------------------------------------ */
+/* --- scenarios
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static void make(struct provider_bench *bench, const struct scenario *self) {
     provider_bench_make(bench, "demo-0", self->pod);
@@ -105,7 +108,8 @@ static void prepare_far_wake(struct provider_bench *bench, const struct scenario
 static void prepare_delete(struct provider_bench *bench, const struct scenario *self) {
     make(bench, self);
     ck_assert(fake_kube_touch(bench->server, "pods", "ns", "demo-0", "{'metadata':{'finalizers':['test/keep']}}"));
-    ck_assert_int_eq(fake_kube_request(bench->server, "DELETE", "/api/v1/namespaces/ns/pods/demo-0", NULL, NULL, NULL), 200);
+    ck_assert_int_eq(fake_kube_request(bench->server, "DELETE", "/api/v1/namespaces/ns/pods/demo-0", NULL, NULL, NULL),
+                     200);
 }
 
 static void prepare_create(struct provider_bench *bench, const struct scenario *self) {
@@ -173,39 +177,40 @@ static void sweep(const struct scenario *which, const struct provider_bench_opti
     }
 }
 
-#define SCENARIO_TEST(test_name, ...)                                       \
-    START_TEST(crash__##test_name) {                                        \
-        static const struct scenario self = {.name = #test_name, __VA_ARGS__}; \
-        sweep(&self, NULL);                                                 \
-    }                                                                       \
+#define SCENARIO_TEST(test_name, ...)                                                                                  \
+    START_TEST(crash__##test_name) {                                                                                   \
+        static const struct scenario self = {.name = #test_name, __VA_ARGS__};                                         \
+        sweep(&self, NULL);                                                                                            \
+    }                                                                                                                  \
     END_TEST
 
-SCENARIO_TEST(hibernate, .pod = RUN_POD, .prepare = prepare_hibernate,
-              .operate = vk_provider_update, .check = sleeps_and_wakes)
-SCENARIO_TEST(hibernate_windows, .pod = WINDOWS_POD, .prepare = prepare_hibernate,
-              .operate = vk_provider_update, .check = sleeps_and_wakes)
-SCENARIO_TEST(hibernate_half_removed, .pod = RUN_POD, .prepare = prepare_hibernate,
-              .operate = vk_provider_update, .check = sleeps_and_wakes, .half_remove = true)
-SCENARIO_TEST(delete_half_removed, .pod = RUN_POD, .prepare = prepare_delete,
-              .operate = vk_provider_delete, .check = is_kept_as_latest, .half_remove = true)
-SCENARIO_TEST(wake, .pod = RUN_POD, .prepare = prepare_wake,
-              .operate = vk_provider_update, .check = is_awake)
-SCENARIO_TEST(wake_windows, .pod = WINDOWS_POD, .prepare = prepare_wake,
-              .operate = vk_provider_update, .check = is_awake)
-SCENARIO_TEST(wake_from_the_registry, .pod = RUN_POD, .prepare = prepare_far_wake,
-              .operate = vk_provider_update, .check = is_awake)
-SCENARIO_TEST(delete, .pod = RUN_POD, .prepare = prepare_delete,
-              .operate = vk_provider_delete, .check = is_kept_as_latest)
-SCENARIO_TEST(create_by_clone, .pod = CLONE_POD, .prepare = prepare_create,
-              .operate = vk_provider_create, .check = is_awake)
-SCENARIO_TEST(create_by_run, .pod = RUN_POD, .prepare = prepare_create,
-              .operate = vk_provider_create, .check = is_running)
-SCENARIO_TEST(create_by_restore, .pod = CLONE_POD, .prepare = prepare_restore,
-              .operate = vk_provider_create, .check = is_awake)
+SCENARIO_TEST(hibernate, .pod = RUN_POD, .prepare = prepare_hibernate, .operate = vk_provider_update,
+              .check = sleeps_and_wakes)
+SCENARIO_TEST(hibernate_windows, .pod = WINDOWS_POD, .prepare = prepare_hibernate, .operate = vk_provider_update,
+              .check = sleeps_and_wakes)
+SCENARIO_TEST(hibernate_half_removed, .pod = RUN_POD, .prepare = prepare_hibernate, .operate = vk_provider_update,
+              .check = sleeps_and_wakes, .half_remove = true)
+SCENARIO_TEST(delete_half_removed, .pod = RUN_POD, .prepare = prepare_delete, .operate = vk_provider_delete,
+              .check = is_kept_as_latest, .half_remove = true)
+SCENARIO_TEST(wake, .pod = RUN_POD, .prepare = prepare_wake, .operate = vk_provider_update, .check = is_awake)
+SCENARIO_TEST(wake_windows, .pod = WINDOWS_POD, .prepare = prepare_wake, .operate = vk_provider_update,
+              .check = is_awake)
+SCENARIO_TEST(wake_from_the_registry, .pod = RUN_POD, .prepare = prepare_far_wake, .operate = vk_provider_update,
+              .check = is_awake)
+SCENARIO_TEST(delete, .pod = RUN_POD, .prepare = prepare_delete, .operate = vk_provider_delete,
+              .check = is_kept_as_latest)
+SCENARIO_TEST(create_by_clone, .pod = CLONE_POD, .prepare = prepare_create, .operate = vk_provider_create,
+              .check = is_awake)
+SCENARIO_TEST(create_by_run, .pod = RUN_POD, .prepare = prepare_create, .operate = vk_provider_create,
+              .check = is_running)
+SCENARIO_TEST(create_by_restore, .pod = CLONE_POD, .prepare = prepare_restore, .operate = vk_provider_create,
+              .check = is_awake)
 
 START_TEST(crash__hibernate_registry_less) {
-    static const struct scenario self = {.name = "hibernate_registry_less", .pod = RUN_POD,
-                                         .prepare = prepare_hibernate, .operate = vk_provider_update,
+    static const struct scenario self = {.name = "hibernate_registry_less",
+                                         .pod = RUN_POD,
+                                         .prepare = prepare_hibernate,
+                                         .operate = vk_provider_update,
                                          .check = sleeps_and_wakes};
     sweep(&self, &(struct provider_bench_options){.no_registry = true});
 }

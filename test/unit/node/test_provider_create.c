@@ -9,13 +9,18 @@
 #include "support/node/provider_bench.h"
 #include "support/vectors.h"
 
-#define BENCH_TEST(name, body)                                              \
-    START_TEST(name) { provider_bench_run(NULL, body); }                    \
+#define BENCH_TEST(name, body)                                                                                         \
+    START_TEST(name) {                                                                                                 \
+        provider_bench_run(NULL, body);                                                                                \
+    }                                                                                                                  \
     END_TEST
 
-#define LOG_CLONE(source, rest) "vm clone name=" N " snapshot=" source " backend=cloud-hypervisor os=linux" rest " weight=1\n"
+#define LOG_CLONE(source, rest)                                                                                        \
+    "vm clone name=" N " snapshot=" source " backend=cloud-hypervisor os=linux" rest " weight=1\n"
 
-static struct vk_provider_metrics *metrics(struct provider_bench *bench) { return &bench->provider->metrics; }
+static struct vk_provider_metrics *metrics(struct provider_bench *bench) {
+    return &bench->provider->metrics;
+}
 
 static double lifecycle(struct provider_bench *bench, const char *op, const char *result, const char *reason) {
     return provider_bench_metric(bench, metrics(bench)->pod_lifecycle, op, result, reason);
@@ -37,14 +42,16 @@ static void refuse(struct provider_bench *bench, const char *word) {
     ck_assert_ptr_null(pod);
 }
 
-/* --- the simple ways ----------------------------------------------------------------------------------------------------- */
+/* --- the simple ways
+ * ----------------------------------------------------------------------------------------------------- */
 
 static void runs_a_vm(struct provider_bench *bench) {
     fake_host_add_image(bench->host, "r/y:1", NULL);
     provider_bench_make(bench, "demo-0", RUN_POD);
-    ck_assert_str_eq(fake_host_log(bench->host), "snapshot rm fork-" N "\n"
-                                                 "image pull r/y:1\n"
-                                                 "vm run name=" N " image=r/y:1 backend=cloud-hypervisor os=linux weight=1\n");
+    ck_assert_str_eq(fake_host_log(bench->host),
+                     "snapshot rm fork-" N "\n"
+                     "image pull r/y:1\n"
+                     "vm run name=" N " image=r/y:1 backend=cloud-hypervisor os=linux weight=1\n");
     ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "ready");
     ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_VM_ID), fake_host_vm_id(bench->host, N));
     provider_bench_sleep(2000);
@@ -140,19 +147,22 @@ static void takes_unmanaged(struct provider_bench *bench) {
     fake_kube_put_pod(bench->server, "ns", "bad", "n1", NULL, "vm.cocoonstack.io/name=bad,vm.cocoonstack.io/id=qemu-1");
     ck_assert_int_ne(provider_bench_create(bench, "bad", &err), 0);
     ck_assert_ptr_nonnull(strstr(err.msg, "missing pre-assigned"));
-    ck_assert(provider_bench_has_event(bench, "Warning CreateBringUpFailed: create: unmanaged vm bad missing pre-assigned"));
+    ck_assert(
+        provider_bench_has_event(bench, "Warning CreateBringUpFailed: create: unmanaged vm bad missing pre-assigned"));
     CC_VECTOR("07-C2");
 }
 BENCH_TEST(create__takes_unmanaged, takes_unmanaged)
 
 static void refuses_macos(struct provider_bench *bench) {
-    put(bench, "vm.cocoonstack.io/name=" N ",cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/os= MacOS ");
+    put(bench,
+        "vm.cocoonstack.io/name=" N ",cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/os= MacOS ");
     refuse(bench, "macOS");
     ck_assert(provider_bench_has_event(bench, "Warning CreateBringUpFailed: create: macOS guest " N));
 }
 BENCH_TEST(create__refuses_macos, refuses_macos)
 
-/* --- evidence ------------------------------------------------------------------------------------------------------------- */
+/* --- evidence
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static void boots_fresh_without_evidence(struct provider_bench *bench) {
     provider_bench_publish(bench, "r/y", "1", 9, NULL, NULL, false);
@@ -171,7 +181,8 @@ static void unknown_evidence_refuses(struct provider_bench *bench) {
     const char *second = strstr(bench->events.data, "Warning HibernateEvidenceFailed: create: ");
     ck_assert(first && second && first < second);
     ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
-    ck_assert_ptr_nonnull(strstr(provider_bench_annotation(bench, "demo-0", CC_KEY_LIFECYCLE_MESSAGE), "refusing fresh boot"));
+    ck_assert_ptr_nonnull(
+        strstr(provider_bench_annotation(bench, "demo-0", CC_KEY_LIFECYCLE_MESSAGE), "refusing fresh boot"));
     ck_assert_double_eq(provider_bench_metric(bench, metrics(bench)->hibernate_evidence, "unavailable", NULL, NULL), 1);
     CC_VECTOR("07-C4");
 }
@@ -181,7 +192,8 @@ static void other_image_refuses(struct provider_bench *bench) {
     provider_bench_publish(bench, N, "hibernate", 5, "r/y:0", NULL, false);
     put(bench, CLONE_POD);
     refuse(bench, "came from image");
-    ck_assert_double_eq(provider_bench_metric(bench, metrics(bench)->hibernate_evidence, "image_conflict", NULL, NULL), 1);
+    ck_assert_double_eq(provider_bench_metric(bench, metrics(bench)->hibernate_evidence, "image_conflict", NULL, NULL),
+                        1);
     CC_VECTOR("07-C5");
     put(bench, CLONE_POD ",vm.cocoonstack.io/restore-from-hibernate=true");
     refuse(bench, "came from image");
@@ -195,8 +207,8 @@ static void evidence_restores(struct provider_bench *bench) {
     provider_bench_make(bench, "demo-0", RUN_POD);
     ck_assert_str_eq(fake_host_log(bench->host), LOG_CLONE(N, ""));
     ck_assert_uint_eq(fake_host_vm_memory(bench->host, N), 5);
-    ck_assert(provider_bench_has_event(
-        bench, "Warning HibernateSnapshotExists: restoring vm " N " from its hibernate snapshot instead of fresh-booting"));
+    ck_assert(provider_bench_has_event(bench, "Warning HibernateSnapshotExists: restoring vm " N
+                                              " from its hibernate snapshot instead of fresh-booting"));
     ck_assert(fake_host_has_snapshot(bench->host, N));
     ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_RESTORE), "");
     CC_VECTOR("07-C6");
@@ -245,19 +257,21 @@ START_TEST(create__registry_less) {
 }
 END_TEST
 
-#define WINDOWS_POD \
-    "vm.cocoonstack.io/name=" N ",cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=r/y:1," \
-    "cocoonset.cocoonstack.io/os=windows,vm.cocoonstack.io/backend=cloud-hypervisor,vm.cocoonstack.io/restore-from-hibernate=true"
+#define WINDOWS_POD                                                                                                    \
+    "vm.cocoonstack.io/name=" N ",cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=r/y:1,"         \
+    "cocoonset.cocoonstack.io/os=windows,vm.cocoonstack.io/backend=cloud-hypervisor,vm.cocoonstack.io/"                \
+    "restore-from-hibernate=true"
 
 static void restore_gives_windows_its_nic(struct provider_bench *bench) {
     provider_bench_publish(bench, N, "hibernate", 5, "r/y:1", NULL, false);
     fake_host_add_snapshot(bench->host, &(struct fake_snapshot_spec){.name = "fork-" N});
     provider_bench_make(bench, "demo-0", WINDOWS_POD);
     provider_bench_sleep(1000);
-    ck_assert_str_eq(fake_host_log(bench->host), "snapshot import " N "-hibernate-import\n"
-                                                 "vm clone name=" N " snapshot=" N
-                                                 "-hibernate-import backend=cloud-hypervisor os=windows nics=1 weight=1\n"
-                                                 "snapshot rm " N "-hibernate-import\n");
+    ck_assert_str_eq(fake_host_log(bench->host),
+                     "snapshot import " N "-hibernate-import\n"
+                     "vm clone name=" N " snapshot=" N
+                     "-hibernate-import backend=cloud-hypervisor os=windows nics=1 weight=1\n"
+                     "snapshot rm " N "-hibernate-import\n");
     ck_assert(fake_host_has_snapshot(bench->host, "fork-" N));
     ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "ready");
     ck_assert_double_eq(provider_bench_metric(bench, metrics(bench)->wake, "ok", NULL, NULL), 1);
@@ -305,7 +319,9 @@ START_TEST(create__restore_base_image) {
 }
 END_TEST
 
-/* --- paths ------------------------------------------------------------------------------------------------------------------- */
+/* --- paths
+ * -------------------------------------------------------------------------------------------------------------------
+ */
 
 static void clones_from_a_directory(struct provider_bench *bench) {
     fake_host_add_directory(bench->host, "/var/lib/x", 4);
@@ -352,8 +368,8 @@ static void create_many(struct provider_bench *bench, struct many *many, size_t 
 
         many[i] = (struct many){.bench = bench};
         snprintf(many[i].name, sizeof many[i].name, "demo-%zu", i);
-        snprintf(annotations, sizeof annotations, "vm.cocoonstack.io/name=vk-%zu,cocoonset.cocoonstack.io/managed=true,%s", i,
-                 rest);
+        snprintf(annotations, sizeof annotations,
+                 "vm.cocoonstack.io/name=vk-%zu,cocoonset.cocoonstack.io/managed=true,%s", i, rest);
         fake_kube_put_pod(bench->server, "ns", many[i].name, "n1", NULL, annotations);
         ck_assert_int_eq(cc_group_go(&group, "create", create_one, &many[i], NULL), 0);
     }
@@ -371,8 +387,9 @@ static void forks_share_one_baseline(struct provider_bench *bench) {
     ck_assert_uint_eq(fake_host_calls(bench->host, "vm clone"), 6);
     ck_assert_uint_eq(fake_host_calls(bench->host, "vm run"), 0);
     ck_assert_uint_eq(fake_host_vm_memory(bench->host, "vk-5"), 8);
-    provider_bench_make(bench, "late", "vm.cocoonstack.io/name=vk-late,cocoonset.cocoonstack.io/managed=true,"
-                                       "vm.cocoonstack.io/fork-from=vk-main,cocoonset.cocoonstack.io/mode=run");
+    provider_bench_make(bench, "late",
+                        "vm.cocoonstack.io/name=vk-late,cocoonset.cocoonstack.io/managed=true,"
+                        "vm.cocoonstack.io/fork-from=vk-main,cocoonset.cocoonstack.io/mode=run");
     ck_assert_uint_eq(fake_host_calls(bench->host, "snapshot save"), 1);
     CC_VECTOR("07-P3");
 }
@@ -393,7 +410,9 @@ static void one_pull_for_many(struct provider_bench *bench) {
 }
 BENCH_TEST(create__one_pull_for_many, one_pull_for_many)
 
-static void run_one(void *argument) { cc_ignore(create_one(argument, NULL), "in the struct"); }
+static void run_one(void *argument) {
+    cc_ignore(create_one(argument, NULL), "in the struct");
+}
 
 static void cancelled_leader_leaves_alone(struct provider_bench *bench) {
     struct many leader = {.bench = bench, .name = "lead"}, other = {.bench = bench, .name = "other"};
@@ -423,11 +442,14 @@ static void cancelled_leader_leaves_alone(struct provider_bench *bench) {
 BENCH_TEST(create__cancelled_leader_leaves_alone, cancelled_leader_leaves_alone)
 
 static void backend_must_match(struct provider_bench *bench) {
-    fake_host_add_snapshot(bench->host, &(struct fake_snapshot_spec){.name = "r/y:1", .hypervisor = "cloud-hypervisor"});
-    put(bench, "vm.cocoonstack.io/name=" N ",cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=r/y:1,"
-               "vm.cocoonstack.io/backend=firecracker");
+    fake_host_add_snapshot(bench->host,
+                           &(struct fake_snapshot_spec){.name = "r/y:1", .hypervisor = "cloud-hypervisor"});
+    put(bench,
+        "vm.cocoonstack.io/name=" N ",cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=r/y:1,"
+        "vm.cocoonstack.io/backend=firecracker");
     refuse(bench, "cannot be cloned onto backend firecracker");
-    put(bench, "vm.cocoonstack.io/name=" N ",cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=r/y:1");
+    put(bench,
+        "vm.cocoonstack.io/name=" N ",cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=r/y:1");
     ck_assert_int_eq(provider_bench_create(bench, "demo-0", NULL), 0);
     fake_host_add_snapshot(bench->host, &(struct fake_snapshot_spec){.name = "r/y:2", .hypervisor = ""});
     fake_kube_put_pod(bench->server, "ns", "fc", "n1", NULL,
@@ -495,9 +517,10 @@ static void local_names(struct provider_bench *bench) {
         if (!fake_host_has_snapshot(bench->host, rows[i].local))
             fake_host_add_snapshot(bench->host, &(struct fake_snapshot_spec){.name = rows[i].local});
         snprintf(name, sizeof name, "p%zu", i);
-        snprintf(annotations, sizeof annotations,
-                 "vm.cocoonstack.io/name=vk-p%zu,cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=%s", i,
-                 rows[i].image);
+        snprintf(
+            annotations, sizeof annotations,
+            "vm.cocoonstack.io/name=vk-p%zu,cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=%s", i,
+            rows[i].image);
         provider_bench_make(bench, name, annotations);
         snprintf(line, sizeof line, "vm clone name=vk-p%zu snapshot=%s ", i, rows[i].local);
         ck_assert_msg(fake_host_calls(bench->host, line) == 1, "%s in %s", line, fake_host_log(bench->host));

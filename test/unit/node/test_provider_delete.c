@@ -1,5 +1,5 @@
-/* Goal: DeletePod gives success only when the VM is gone and its state kept as the policy says. contract/07 12, decisions 27,
- * 28, 52, 57, 79. */
+/* Goal: DeletePod gives success only when the VM is gone and its state kept as the policy says. contract/07 12,
+ * decisions 27, 28, 52, 57, 79. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,10 @@
 #include "support/node/provider_bench.h"
 #include "support/vectors.h"
 
-#define BENCH_TEST(name, body)                                              \
-    START_TEST(name) { provider_bench_run(NULL, body); }                    \
+#define BENCH_TEST(name, body)                                                                                         \
+    START_TEST(name) {                                                                                                 \
+        provider_bench_run(NULL, body);                                                                                \
+    }                                                                                                                  \
     END_TEST
 
 #define NEVER_POD RUN_POD ",cocoonset.cocoonstack.io/snapshot-policy=never"
@@ -88,7 +90,8 @@ static void main_only(struct provider_bench *bench) {
 
         make(bench, RUN_POD ",cocoonset.cocoonstack.io/snapshot-policy=main-only");
         snprintf(owner, sizeof owner,
-                 "{'metadata':{'ownerReferences':[{'apiVersion':'cocoonset.cocoonstack.io/v1','kind':'CocoonSet','name':'%s',"
+                 "{'metadata':{'ownerReferences':[{'apiVersion':'cocoonset.cocoonstack.io/"
+                 "v1','kind':'CocoonSet','name':'%s',"
                  "'uid':'s','controller':true}]}}",
                  rows[i].set);
         ck_assert(fake_kube_touch(bench->server, "pods", "ns", "demo-0", owner));
@@ -198,7 +201,9 @@ static void keep_flag_from_the_watch(struct provider_bench *bench) {
 BENCH_TEST(delete__keep_flag_from_the_watch, keep_flag_from_the_watch)
 
 static void releases_each_dhcp_lease(struct provider_bench *bench) {
-    struct vk_nic nics[] = {{.mac = "02:00:00:00:00:AA"}, {.mac = "02:00:00:00:00:bb"}, {.mac = "02:00:00:00:00:cc"},
+    struct vk_nic nics[] = {{.mac = "02:00:00:00:00:AA"},
+                            {.mac = "02:00:00:00:00:bb"},
+                            {.mac = "02:00:00:00:00:cc"},
                             {.mac = "02:00:00:00:00:dd", .is_static = true, .ip = "10.0.0.9"},
                             {.mac = "02:00:00:00:00:aa"}};
     struct vk_vm vm = {.nics = nics, .nic_count = CC_ARRAY_LENGTH(nics)};
@@ -212,13 +217,13 @@ static void releases_each_dhcp_lease(struct provider_bench *bench) {
     fake_host_fail_nth(bench->host, "release", 1, (struct fake_fault){.kind = FAKE_FAIL});
     vk_leases_release(bench->provider, &plain);
     ck_assert_str_eq(fake_host_log(bench->host), "release 02:00:00:00:00:EE\n");
-    ck_assert_double_eq(
-        provider_bench_metric(bench, bench->provider->metrics.lease_release, "failed", NULL, NULL), 1);
+    ck_assert_double_eq(provider_bench_metric(bench, bench->provider->metrics.lease_release, "failed", NULL, NULL), 1);
 }
 BENCH_TEST(delete__releases_each_dhcp_lease, releases_each_dhcp_lease)
 
 static void unmanaged(struct provider_bench *bench) {
-    provider_bench_make(bench, "tool", "vm.cocoonstack.io/name=tool,vm.cocoonstack.io/id=q,vm.cocoonstack.io/ip=10.0.0.9");
+    provider_bench_make(bench, "tool",
+                        "vm.cocoonstack.io/name=tool,vm.cocoonstack.io/id=q,vm.cocoonstack.io/ip=10.0.0.9");
     fake_host_log_clear(bench->host);
     ck_assert_int_eq(provider_bench_delete(bench, "tool", NULL), 0);
     ck_assert_str_eq(fake_host_log(bench->host), "");
@@ -228,7 +233,9 @@ static void unmanaged(struct provider_bench *bench) {
 BENCH_TEST(delete__unmanaged, unmanaged)
 
 static int delete_rc;
-static void delete_in_background(void *argument) { delete_rc = provider_bench_delete(argument, "demo-0", NULL); }
+static void delete_in_background(void *argument) {
+    delete_rc = provider_bench_delete(argument, "demo-0", NULL);
+}
 
 static void other_incarnations(struct provider_bench *bench) {
     struct cc_err err = {0};
@@ -308,7 +315,9 @@ static void asleep(struct provider_bench *bench) {
 }
 BENCH_TEST(delete__asleep_keeps_the_tag, asleep)
 
-#define OWNED "{'metadata':{'ownerReferences':[{'apiVersion':'cocoonset.cocoonstack.io/v1','kind':'CocoonSet','name':'demo','uid':'s','controller':true}]}}"
+#define OWNED                                                                                                          \
+    "{'metadata':{'ownerReferences':[{'apiVersion':'cocoonset.cocoonstack.io/"                                         \
+    "v1','kind':'CocoonSet','name':'demo','uid':'s','controller':true}]}}"
 
 /* Decision 52 */
 static void asleep_registry_less(struct provider_bench *bench) {

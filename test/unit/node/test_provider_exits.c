@@ -1,5 +1,5 @@
-/* Goal: a VM that ends is started, or given up only on a positive answer; local snapshots go only when nobody needs them.
- * contract/07 15 and 16, decisions 49 and 50. */
+/* Goal: a VM that ends is started, or given up only on a positive answer; local snapshots go only when nobody needs
+ * them. contract/07 15 and 16, decisions 49 and 50. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,8 +9,10 @@
 #include "support/node/provider_bench.h"
 #include "support/vectors.h"
 
-#define BENCH_TEST(name, body)                                              \
-    START_TEST(name) { provider_bench_run(NULL, body); }                    \
+#define BENCH_TEST(name, body)                                                                                         \
+    START_TEST(name) {                                                                                                 \
+        provider_bench_run(NULL, body);                                                                                \
+    }                                                                                                                  \
     END_TEST
 
 static struct vk_entry *entry_of(struct provider_bench *bench) {
@@ -101,8 +103,8 @@ static void inconclusive(struct provider_bench *bench) {
     ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
     ck_assert_str_eq(provider_bench_condition(bench, "demo-0", "Ready"), "False");
     ck_assert_uint_eq(provider_bench_count_events(bench, "Warning VMInspectTimeout"), 1);
-    ck_assert_double_eq(
-        provider_bench_metric(bench, bench->provider->metrics.inspect_transient_fail, NULL, NULL, NULL), 1);
+    ck_assert_double_eq(provider_bench_metric(bench, bench->provider->metrics.inspect_transient_fail, NULL, NULL, NULL),
+                        1);
     size_t before = fake_host_calls(bench->host, "vm inspect");
     provider_bench_sleep(10 * 60 * 1000);
     ck_assert_uint_eq(fake_host_calls(bench->host, "vm inspect"), before + 20); /* every 30 s, for ever */
@@ -134,7 +136,8 @@ static void cooldown(struct provider_bench *bench) {
     provider_bench_sleep(10000);
     fake_host_set_vm_state(bench->host, N, "stopped", true);
     provider_bench_sleep(1000);
-    ck_assert_ptr_eq(strstr(fake_host_log(bench->host), "vm start " N "\nvm rm " N "\nrelease "), fake_host_log(bench->host));
+    ck_assert_ptr_eq(strstr(fake_host_log(bench->host), "vm start " N "\nvm rm " N "\nrelease "),
+                     fake_host_log(bench->host));
     ck_assert_str_eq(provider_bench_status(bench, "demo-0", "containerStatuses/0/state/terminated/reason"),
                      "RestartCooldown");
     ck_assert_uint_eq(deletes(bench), 1);
@@ -217,7 +220,9 @@ static void stream_comes_back(struct provider_bench *bench) {
 }
 BENCH_TEST(exit__stream_comes_back, stream_comes_back)
 
-/* --- reclaimer ---------------------------------------------------------------------------------------------------------------------- */
+/* --- reclaimer
+ * ----------------------------------------------------------------------------------------------------------------------
+ */
 
 #define OLD (CC_TEST_NOW_S - 25 * 3600)
 #define CC_TEST_NOW_S INT64_C(1788091200)
@@ -226,7 +231,9 @@ static void add(struct provider_bench *bench, const char *name, int64_t created_
     fake_host_add_snapshot(bench->host, &(struct fake_snapshot_spec){.name = name, .created_unix_s = created_s});
 }
 
-static bool has(struct provider_bench *bench, const char *name) { return fake_host_has_snapshot(bench->host, name); }
+static bool has(struct provider_bench *bench, const char *name) {
+    return fake_host_has_snapshot(bench->host, name);
+}
 
 static void reclaims_by_the_tag(struct provider_bench *bench) {
     add(bench, N, OLD);
@@ -250,12 +257,13 @@ static void reclaims_by_the_tag(struct provider_bench *bench) {
     ck_assert(!has(bench, N)); /* the tag names another */
 
     add(bench, N, OLD);
-    fake_kube_put_pod(bench->server, "ns", "user", "n1", NULL,
-                      "vm.cocoonstack.io/name=vk-user,cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=" N);
+    fake_kube_put_pod(
+        bench->server, "ns", "user", "n1", NULL,
+        "vm.cocoonstack.io/name=vk-user,cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=" N);
     ck_assert_int_eq(provider_bench_create(bench, "user", NULL), 0);
     add(bench, "vk-user", OLD);
     vk_reclaim_once(bench->provider);
-    ck_assert(has(bench, N));        /* a tracked pod clones it */
+    ck_assert(has(bench, N));         /* a tracked pod clones it */
     ck_assert(has(bench, "vk-user")); /* a tracked pod is it */
     CC_VECTOR("07-K1");
 }

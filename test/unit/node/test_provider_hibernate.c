@@ -1,5 +1,5 @@
-/* Goal: hibernate keeps the guest at every step and wake gives it back. contract/07 13, decisions 42, 47, 48, 49. Method: the
- * guest memory number of the simulated host; whoever sees it go back has lost state. */
+/* Goal: hibernate keeps the guest at every step and wake gives it back. contract/07 13, decisions 42, 47, 48, 49.
+ * Method: the guest memory number of the simulated host; whoever sees it go back has lost state. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,17 +10,22 @@
 #include "support/node/provider_bench.h"
 #include "support/vectors.h"
 
-#define BENCH_TEST(name, body)                                              \
-    START_TEST(name) { provider_bench_run(NULL, body); }                    \
+#define BENCH_TEST(name, body)                                                                                         \
+    START_TEST(name) {                                                                                                 \
+        provider_bench_run(NULL, body);                                                                                \
+    }                                                                                                                  \
     END_TEST
 
-#define WINDOWS_POD \
-    "vm.cocoonstack.io/name=" N ",cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=r/y:1," \
-    "cocoonset.cocoonstack.io/os=windows,vm.cocoonstack.io/backend=cloud-hypervisor,cocoonset.cocoonstack.io/mode=run," \
+#define WINDOWS_POD                                                                                                    \
+    "vm.cocoonstack.io/name=" N ",cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=r/y:1,"         \
+    "cocoonset.cocoonstack.io/os=windows,vm.cocoonstack.io/backend=cloud-hypervisor,cocoonset.cocoonstack.io/"         \
+    "mode=run,"                                                                                                        \
     "cocoonset.cocoonstack.io/generation=1"
 #define SLEEP CC_KEY_HIBERNATE "=true"
 
-static struct vk_provider_metrics *metrics(struct provider_bench *bench) { return &bench->provider->metrics; }
+static struct vk_provider_metrics *metrics(struct provider_bench *bench) {
+    return &bench->provider->metrics;
+}
 static struct vk_entry *entry_of(struct provider_bench *bench) {
     return vk_entry_find(bench->provider, "ns", "demo-0");
 }
@@ -67,7 +72,8 @@ static void is_awake(struct provider_bench *bench) {
     ck_assert_str_eq(provider_bench_condition(bench, "demo-0", "Ready"), "True");
 }
 
-/* --- the order ------------------------------------------------------------------------------------------------------------- */
+/* --- the order
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static void keeps_the_order(struct provider_bench *bench) {
     char mac[32];
@@ -76,7 +82,8 @@ static void keeps_the_order(struct provider_bench *bench) {
     snprintf(mac, sizeof mac, "%s", fake_host_vm_mac(bench->host, N, 0));
     ask_sleep(bench);
     char expected[400];
-    snprintf(expected, sizeof expected, "snapshot save " N " vm=" N "\nsnapshot export " N "\nvm rm " N "\nrelease %s\n", mac);
+    snprintf(expected, sizeof expected,
+             "snapshot save " N " vm=" N "\nsnapshot export " N "\nvm rm " N "\nrelease %s\n", mac);
     ck_assert_str_eq(fake_host_log(bench->host), expected);
     ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
     ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_VM_ID), "");
@@ -99,7 +106,8 @@ static void keeps_the_order(struct provider_bench *bench) {
 BENCH_TEST(hibernate__keeps_the_order, keeps_the_order)
 
 static void no_nic_drop(struct provider_bench *bench) {
-    static const char *const pods[][2] = {{"fc", "os=windows,vm.cocoonstack.io/backend=firecracker"}, {"nb", "os=windows"}};
+    static const char *const pods[][2] = {{"fc", "os=windows,vm.cocoonstack.io/backend=firecracker"},
+                                          {"nb", "os=windows"}};
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(pods); i++) {
         char annotations[300];
@@ -136,7 +144,8 @@ static void drops_the_nic(struct provider_bench *bench) {
 }
 BENCH_TEST(hibernate__drops_the_nic, drops_the_nic)
 
-/* --- failures ---------------------------------------------------------------------------------------------------------------- */
+/* --- failures
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static void still_there(struct provider_bench *bench, const char *event) {
     ck_assert_uint_eq(fake_host_calls(bench->host, "vm rm"), 0);
@@ -196,7 +205,8 @@ END_TEST
 
 static void save_fails(struct provider_bench *bench) {
     make(bench, WINDOWS_POD);
-    fake_host_fail_nth(bench->host, "snapshot save", 1, (struct fake_fault){.kind = FAKE_FAIL, .message = "no space left on device"});
+    fake_host_fail_nth(bench->host, "snapshot save", 1,
+                       (struct fake_fault){.kind = FAKE_FAIL, .message = "no space left on device"});
     ask_sleep(bench);
     ck_assert_str_eq(fake_host_log(bench->host), "vm exec " N " -- cmd /c ipconfig /release\n"
                                                  "vm net nics=0 " N "\n"
@@ -204,7 +214,8 @@ static void save_fails(struct provider_bench *bench) {
                                                  "vm net nics=1 " N "\n"
                                                  "vm exec " N " -- cmd /c ipconfig /renew\n");
     still_there(bench, "Warning HibernateSnapshotFailed: update: ");
-    ck_assert_ptr_nonnull(strstr(provider_bench_annotation(bench, "demo-0", CC_KEY_LIFECYCLE_MESSAGE), "no space left"));
+    ck_assert_ptr_nonnull(
+        strstr(provider_bench_annotation(bench, "demo-0", CC_KEY_LIFECYCLE_MESSAGE), "no space left"));
 }
 
 static void save_cancelled(struct provider_bench *bench) {
@@ -260,7 +271,8 @@ static int inspect_static(void *ctx, const char *id_or_name, const struct vk_vm 
     vm->mac = "02:00:00:00:00:b1";
     vm->ip = "10.9.9.9";
     vm->nics = CC_ARENA_NEW(&vm->arena, struct vk_nic);
-    vm->nics[0] = (struct vk_nic){.tap = "", .mac = vm->mac, .is_static = true, .ip = vm->ip, .gateway = "", .prefix = 24};
+    vm->nics[0] =
+        (struct vk_nic){.tap = "", .mac = vm->mac, .is_static = true, .ip = vm->ip, .gateway = "", .prefix = 24};
     vm->nic_count = 1;
     *ret = vm;
     return 0;
@@ -440,7 +452,9 @@ START_TEST(hibernate__registry_less) {
 }
 END_TEST
 
-/* --- wake ------------------------------------------------------------------------------------------------------------------------ */
+/* --- wake
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void wakes_from_the_local_copy(struct provider_bench *bench) {
     make_asleep(bench, RUN_POD);
@@ -518,7 +532,8 @@ static void refused_clone_is_owed(struct provider_bench *bench) {
 
     make_asleep(bench, RUN_POD);
     for (unsigned i = 1; i <= 3; i++)
-        fake_host_fail_nth(bench->host, "vm clone", i, (struct fake_fault){.kind = FAKE_FAIL, .message = "restore: 400"});
+        fake_host_fail_nth(bench->host, "vm clone", i,
+                           (struct fake_fault){.kind = FAKE_FAIL, .message = "restore: 400"});
     struct cc_mono start = cc_now_mono();
     ask_awake(bench);
     for (size_t i = 0; i < CC_ARRAY_LENGTH(at_s); i++) {
@@ -548,7 +563,8 @@ static void wake_pods_phase(struct provider_bench *bench) {
 }
 BENCH_TEST(wake__shows_that_it_is_under_way, wake_pods_phase)
 
-/* --- decision 48: asleep, but never said so --------------------------------------------------------------------------------------- */
+/* --- decision 48: asleep, but never said so
+ * --------------------------------------------------------------------------------------- */
 
 static void crashed_after_remove(struct provider_bench *bench) {
     make(bench, RUN_POD);
@@ -607,8 +623,8 @@ static void old_tag_is_no_proof(struct provider_bench *bench) {
 }
 BENCH_TEST(settle__old_tag_with_an_id_is_no_proof, old_tag_is_no_proof)
 
-/* A VM that is down with its id cleared and its snapshot durable was on its way out: a start would boot it anew, and the next
- * save would overwrite the guest. */
+/* A VM that is down with its id cleared and its snapshot durable was on its way out: a start would boot it anew, and
+ * the next save would overwrite the guest. */
 static void cut_off_remove(struct provider_bench *bench) {
     make(bench, RUN_POD);
     struct vk_runtime runtime = fake_host_runtime(bench->host);

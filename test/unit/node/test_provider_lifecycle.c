@@ -1,5 +1,5 @@
-/* Goal: what the API server shows of a pod is true, lands in the right order and only on the right incarnation. contract/07 8.5,
- * 9, 10, 11, contract/08 3.6, decision 19, F13, F15, F16. */
+/* Goal: what the API server shows of a pod is true, lands in the right order and only on the right incarnation.
+ * contract/07 8.5, 9, 10, 11, contract/08 3.6, decision 19, F13, F15, F16. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +12,10 @@
 #include "support/node/provider_bench.h"
 #include "support/vectors.h"
 
-#define BENCH_TEST(name, body)                                              \
-    START_TEST(name) { provider_bench_run(NULL, body); }                    \
+#define BENCH_TEST(name, body)                                                                                         \
+    START_TEST(name) {                                                                                                 \
+        provider_bench_run(NULL, body);                                                                                \
+    }                                                                                                                  \
     END_TEST
 
 #define READY_STATUS "\"Ready\",\"status\":\"True\""
@@ -23,7 +25,9 @@ static struct vk_entry *entry_of(struct provider_bench *bench) {
     return vk_entry_find(bench->provider, "ns", "demo-0");
 }
 
-static size_t patches(struct provider_bench *bench) { return fake_kube_requests(bench->server, "PATCH", "/pods/demo-0"); }
+static size_t patches(struct provider_bench *bench) {
+    return fake_kube_requests(bench->server, "PATCH", "/pods/demo-0");
+}
 
 static size_t status_patches(struct provider_bench *bench) {
     return fake_kube_requests(bench->server, "PATCH", "/pods/demo-0/status");
@@ -40,7 +44,8 @@ static void publish_clone(struct provider_bench *bench) {
     provider_bench_publish(bench, "r/y", "1", 9, NULL, NULL, false);
 }
 
-/* --- IP wait ------------------------------------------------------------------------------------------------------------------ */
+/* --- IP wait
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static void dhcp_clone(struct provider_bench *bench) {
     publish_clone(bench);
@@ -80,7 +85,8 @@ static void restore_without_lease(struct provider_bench *bench, const char *os, 
     fake_host_set_auto_lease(bench->host, false);
     fake_host_set_lease(bench->host, "02:00:00:00:00:a1", "10.44.0.46"); /* of the last NIC (F16 a) */
     snprintf(annotations, sizeof annotations,
-             "vm.cocoonstack.io/name=" N ",cocoonset.cocoonstack.io/managed=true,vm.cocoonstack.io/backend=cloud-hypervisor,"
+             "vm.cocoonstack.io/name=" N
+             ",cocoonset.cocoonstack.io/managed=true,vm.cocoonstack.io/backend=cloud-hypervisor,"
              "cocoonset.cocoonstack.io/os=%s",
              os);
     provider_bench_make(bench, "demo-0", annotations);
@@ -95,13 +101,18 @@ static void restore_without_lease(struct provider_bench *bench, const char *os, 
     ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_LIFECYCLE_MESSAGE),
                      "wake " N ": dhcp lease not observed within 45s");
     ck_assert_str_eq(provider_bench_status(bench, "demo-0", "podIP"), "");
-    ck_assert(provider_bench_has_event(bench, "Warning WakeIPWaitTimeout: wake " N ": dhcp lease not observed within 45s"));
+    ck_assert(
+        provider_bench_has_event(bench, "Warning WakeIPWaitTimeout: wake " N ": dhcp lease not observed within 45s"));
     ck_assert_double_eq(provider_bench_metric(bench, bench->provider->metrics.wake, "failed", NULL, NULL), 1);
     ck_assert_double_eq(provider_bench_metric(bench, bench->provider->metrics.wake_ip_wait, "ns", "timeout", NULL), 1);
 }
 
-static void linux_without_lease(struct provider_bench *bench) { restore_without_lease(bench, "linux", 0); }
-static void windows_without_lease(struct provider_bench *bench) { restore_without_lease(bench, "windows", 1); }
+static void linux_without_lease(struct provider_bench *bench) {
+    restore_without_lease(bench, "linux", 0);
+}
+static void windows_without_lease(struct provider_bench *bench) {
+    restore_without_lease(bench, "windows", 1);
+}
 
 START_TEST(ready__no_lease_fails_after_45_s) {
     provider_bench_run(NULL, linux_without_lease);
@@ -124,7 +135,9 @@ static void interrupted_wait(struct provider_bench *bench, void (*interrupt)(str
     ck_assert_uint_eq(fake_host_calls(bench->host, "vm exec"), 0);
 }
 
-static void forget_vm(struct provider_bench *bench) { vk_entry_forget_vm(bench->provider, entry_of(bench)); }
+static void forget_vm(struct provider_bench *bench) {
+    vk_entry_forget_vm(bench->provider, entry_of(bench));
+}
 
 static void replace_vm(struct provider_bench *bench) {
     struct vk_vm *other = vk_vm_clone(entry_of(bench)->vm);
@@ -138,9 +151,15 @@ static void set_hibernate(struct provider_bench *bench) {
     vk_entry_annotate(entry_of(bench), CC_KEY_HIBERNATE, "true");
 }
 
-static void vm_forgotten(struct provider_bench *bench) { interrupted_wait(bench, forget_vm); }
-static void vm_replaced(struct provider_bench *bench) { interrupted_wait(bench, replace_vm); }
-static void hibernate_set(struct provider_bench *bench) { interrupted_wait(bench, set_hibernate); }
+static void vm_forgotten(struct provider_bench *bench) {
+    interrupted_wait(bench, forget_vm);
+}
+static void vm_replaced(struct provider_bench *bench) {
+    interrupted_wait(bench, replace_vm);
+}
+static void hibernate_set(struct provider_bench *bench) {
+    interrupted_wait(bench, set_hibernate);
+}
 
 START_TEST(ready__interrupted_wait_writes_nothing) {
     provider_bench_run(NULL, vm_forgotten);
@@ -150,7 +169,9 @@ START_TEST(ready__interrupted_wait_writes_nothing) {
 }
 END_TEST
 
-/* --- post-clone --------------------------------------------------------------------------------------------------------------------- */
+/* --- post-clone
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
 
 static int failures_left;
 
@@ -163,8 +184,8 @@ static int guest(void *ctx, const char *vm_name, const char *const *argv, size_t
     return failures_left-- > 0 ? 1 : 0;
 }
 
-#define FC_POD \
-    "vm.cocoonstack.io/name=" N ",cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=r/y:1," \
+#define FC_POD                                                                                                         \
+    "vm.cocoonstack.io/name=" N ",cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=r/y:1,"         \
     "cocoonset.cocoonstack.io/os=linux,vm.cocoonstack.io/backend=firecracker"
 
 static void publish_firecracker(struct provider_bench *bench, const char *image) {
@@ -185,7 +206,8 @@ static void fixup_succeeds_at_the_third(struct provider_bench *bench) {
     ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_POST_CLONE_STATE), "done");
     ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "ready");
     ck_assert(provider_bench_has_event(bench, "Normal PostCloneSucceeded: kind=linux_fc attempts=3"));
-    ck_assert(provider_bench_has_event(bench, "Warning PostCloneExecAttemptFailed: attempt 2: command exited with code 1"));
+    ck_assert(
+        provider_bench_has_event(bench, "Warning PostCloneExecAttemptFailed: attempt 2: command exited with code 1"));
     ck_assert_ptr_nonnull(strstr(fake_host_log(bench->host), "ip link set dev eth0 down"));
 }
 
@@ -196,7 +218,8 @@ static void fixup_is_exhausted(struct provider_bench *bench) {
     provider_bench_sleep(190000);
     ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_POST_CLONE_STATE), "failed");
     ck_assert_str_ne(provider_bench_annotation(bench, "demo-0", CC_KEY_POST_CLONE_HINT), "");
-    ck_assert_ptr_nonnull(strstr(provider_bench_annotation(bench, "demo-0", CC_KEY_POST_CLONE_ERRORS), "\nattempt 2: "));
+    ck_assert_ptr_nonnull(
+        strstr(provider_bench_annotation(bench, "demo-0", CC_KEY_POST_CLONE_ERRORS), "\nattempt 2: "));
     ck_assert(provider_bench_has_event(bench, "Warning PostCloneExecExhausted: create: attempt 1: "));
     ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
     failures_left = 0; /* repaired by hand */
@@ -223,7 +246,9 @@ static void url_is_a_cloud_image(struct provider_bench *bench) {
 }
 BENCH_TEST(post_clone__url_is_a_cloud_image, url_is_a_cloud_image)
 
-/* --- addresses ------------------------------------------------------------------------------------------------------------------------ */
+/* --- addresses
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void lease_moves(struct provider_bench *bench) {
     make(bench, RUN_POD);
@@ -275,7 +300,9 @@ static void lease_expires_or_is_unreadable(struct provider_bench *bench) {
 }
 BENCH_TEST(address__unreadable_is_not_expired, lease_expires_or_is_unreadable)
 
-/* --- the triple ------------------------------------------------------------------------------------------------------------------------ */
+/* --- the triple
+ * ------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void one_patch(struct provider_bench *bench) {
     make(bench, RUN_POD);
@@ -287,10 +314,11 @@ static void one_patch(struct provider_bench *bench) {
     ck_assert_uint_eq(patches(bench), 1);
     const struct fake_kube_request_log *patch = fake_kube_request_at(bench->server, "PATCH", "/pods/demo-0", 0);
     char *body = cc_json_dump_sorted(patch->body);
-    char *expected = cc_xasprintf("{\"metadata\":{\"annotations\":{\"vm.cocoonstack.io/lifecycle-observed-generation\":\"5\","
-                                  "\"vm.cocoonstack.io/lifecycle-state\":\"hibernating\","
-                                  "\"vm.cocoonstack.io/lifecycle-state-message\":null},\"uid\":\"%s\"}}",
-                                  entry_of(bench)->pod->base.meta.uid);
+    char *expected =
+        cc_xasprintf("{\"metadata\":{\"annotations\":{\"vm.cocoonstack.io/lifecycle-observed-generation\":\"5\","
+                     "\"vm.cocoonstack.io/lifecycle-state\":\"hibernating\","
+                     "\"vm.cocoonstack.io/lifecycle-state-message\":null},\"uid\":\"%s\"}}",
+                     entry_of(bench)->pod->base.meta.uid);
     ck_assert_str_eq(body, expected);
     ck_assert_str_eq(patch->content_type, "application/merge-patch+json"); /* decision 53 */
     free(body);
@@ -348,8 +376,9 @@ static void echo(struct provider_bench *bench) {
 BENCH_TEST(lifecycle__echoes_a_generation, echo)
 
 static void status_first(struct provider_bench *bench) {
-    fake_kube_fail(bench->server, &(struct fake_kube_fault){
-                                      .kind = FAKE_KUBE_STATUS, .method = "PATCH", .path = "/status", .count = -1, .status = 500});
+    fake_kube_fail(bench->server,
+                   &(struct fake_kube_fault){
+                       .kind = FAKE_KUBE_STATUS, .method = "PATCH", .path = "/status", .count = -1, .status = 500});
     provider_bench_make(bench, "demo-0", RUN_POD);
     provider_bench_sleep(2000);
     ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "creating");
@@ -377,19 +406,22 @@ static void stage_other(void *ctx, const char *method, const char *path) {
 static void superseded(struct provider_bench *bench) {
     make(bench, RUN_POD);
     struct vk_entry *entry = entry_of(bench);
-    fake_kube_fail(bench->server, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "PATCH", .path = "demo-0",
-                                                            .status = 422, .cause_field = "metadata.uid"});
+    fake_kube_fail(bench->server, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS,
+                                                            .method = "PATCH",
+                                                            .path = "demo-0",
+                                                            .status = 422,
+                                                            .cause_field = "metadata.uid"});
     vk_lifecycle_publish(bench->provider, entry, entry->pod, CC_STATE_FAILED, "x");
     ck_assert(!entry->intent.present);
     ck_assert_uint_eq(fake_kube_requests(bench->server, "PATCH", "demo-0"), 1);
     provider_bench_sleep(20000);
-    fake_kube_fail(bench->server,
-                   &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "PATCH", .path = "demo-0", .status = 404});
+    fake_kube_fail(bench->server, &(struct fake_kube_fault){
+                                      .kind = FAKE_KUBE_STATUS, .method = "PATCH", .path = "demo-0", .status = 404});
     vk_lifecycle_publish(bench->provider, entry, entry->pod, CC_STATE_FAILED, "x");
     ck_assert(!entry->intent.present);
     fake_kube_heal(bench->server);
-    fake_kube_fail(bench->server,
-                   &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "PATCH", .path = "demo-0", .status = 404});
+    fake_kube_fail(bench->server, &(struct fake_kube_fault){
+                                      .kind = FAKE_KUBE_STATUS, .method = "PATCH", .path = "demo-0", .status = 404});
     fake_kube_on_request(bench->server, stage_other, entry);
     vk_lifecycle_publish(bench->provider, entry, entry->pod, CC_STATE_FAILED, "x");
     ck_assert(entry->intent.present);
@@ -401,15 +433,20 @@ BENCH_TEST(lifecycle__superseded_intent_is_dropped, superseded)
 
 static void refused_message(struct provider_bench *bench) {
     make(bench, RUN_POD);
-    fake_kube_fail(bench->server, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "PATCH", .path = "demo-0",
-                                                            .status = 422, .cause_field = "metadata.annotations"});
+    fake_kube_fail(bench->server, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS,
+                                                            .method = "PATCH",
+                                                            .path = "demo-0",
+                                                            .status = 422,
+                                                            .cause_field = "metadata.annotations"});
     vk_lifecycle_publish(bench->provider, entry_of(bench), entry_of(bench)->pod, CC_STATE_FAILED, "bad \xff text");
     ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed"); /* decision 46 */
     ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_LIFECYCLE_MESSAGE), "");
 }
 BENCH_TEST(lifecycle__a_refused_message_does_not_hide_the_state, refused_message)
 
-/* --- status ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- status
+ * ------------------------------------------------------------------------------------------------------------------------------
+ */
 
 START_TEST(status__ready_needs_probe_and_lifecycle) {
     const struct cc_pod *pod = api_pod("{'metadata':{'name':'a','namespace':'ns','uid':'u'},"
@@ -436,10 +473,15 @@ START_TEST(status__ready_needs_probe_and_lifecycle) {
     for (size_t i = 0; i < CC_ARRAY_LENGTH(rows); i++) {
         struct vk_status status;
 
-        vk_status_build(&(struct vk_status_input){.pod = pod, .has_vm = rows[i].vm, .wants_sleep = rows[i].sleep,
-                                                  .ip = "10.0.0.2", .lifecycle = rows[i].lifecycle,
-                                                  .probe_ready = rows[i].probe, .probe_message = "ping ok",
-                                                  .before = &before, .now = {CC_NS_PER_S}},
+        vk_status_build(&(struct vk_status_input){.pod = pod,
+                                                  .has_vm = rows[i].vm,
+                                                  .wants_sleep = rows[i].sleep,
+                                                  .ip = "10.0.0.2",
+                                                  .lifecycle = rows[i].lifecycle,
+                                                  .probe_ready = rows[i].probe,
+                                                  .probe_message = "ping ok",
+                                                  .before = &before,
+                                                  .now = {CC_NS_PER_S}},
                         &status);
         ck_assert_str_eq(status.phase, rows[i].phase);
         ck_assert_int_eq(status.ready, rows[i].ready);
@@ -492,8 +534,9 @@ BENCH_TEST(status__body_is_uid_and_status, body_is_uid_and_status)
 
 static void another_writer(struct provider_bench *bench) {
     make(bench, RUN_POD);
-    fake_kube_touch(bench->server, "pods", "ns", "demo-0",
-                    "{'status':{'conditions':[{'type':'Ready','status':'False'},{'type':'PodScheduled','status':'True'}]}}");
+    fake_kube_touch(
+        bench->server, "pods", "ns", "demo-0",
+        "{'status':{'conditions':[{'type':'Ready','status':'False'},{'type':'PodScheduled','status':'True'}]}}");
     const struct cc_pod *pod = provider_bench_pod(bench, "demo-0");
     vk_provider_recheck_status(bench->provider, pod);
     cc_pod_unref(pod);
@@ -516,7 +559,8 @@ BENCH_TEST(status__compares_with_the_servers_object, another_writer)
 
 static void foreign_host_ip(struct provider_bench *bench) {
     fake_kube_put_pod(bench->server, "ns", "demo-0", "n1", NULL, RUN_POD);
-    fake_kube_touch(bench->server, "pods", "ns", "demo-0", "{'status':{'hostIP':'10.0.0.7','hostIPs':[{'ip':'10.0.0.7'}]}}");
+    fake_kube_touch(bench->server, "pods", "ns", "demo-0",
+                    "{'status':{'hostIP':'10.0.0.7','hostIPs':[{'ip':'10.0.0.7'}]}}");
     ck_assert_int_eq(provider_bench_create(bench, "demo-0", NULL), 0);
     provider_bench_sleep(2000);
     ck_assert_str_eq(provider_bench_status(bench, "demo-0", "hostIP"), "10.0.0.1");
@@ -556,7 +600,9 @@ static void late_status(struct provider_bench *bench) {
 }
 BENCH_TEST(status__late_write_of_a_predecessor_does_not_land, late_status)
 
-/* --- probes --------------------------------------------------------------------------------------------------------------------------------- */
+/* --- probes
+ * ---------------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void probe_schedule(struct provider_bench *bench) {
     make(bench, RUN_POD);
@@ -590,17 +636,21 @@ static void probe_tcp(struct provider_bench *bench) {
     ck_assert_ptr_nonnull(strstr(entry_of(bench)->probe.message, "tcp probe 2222: "));
     provider_bench_sleep(1000);
     ck_assert_str_eq(provider_bench_condition(bench, "demo-0", "Ready"), "False");
-    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "ready"); /* the lifecycle is the agent's, Ready the guest's */
-    fake_kube_put_pod(bench->server, "ns", "open", "n1", NULL,
-                      "vm.cocoonstack.io/name=vk-open,cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/mode=run,"
-                      "vm.cocoonstack.io/probe-port=80");
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"),
+                     "ready"); /* the lifecycle is the agent's, Ready the guest's */
+    fake_kube_put_pod(
+        bench->server, "ns", "open", "n1", NULL,
+        "vm.cocoonstack.io/name=vk-open,cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/mode=run,"
+        "vm.cocoonstack.io/probe-port=80");
     ck_assert_int_eq(provider_bench_create(bench, "open", NULL), 0);
     ck_assert_str_eq(vk_entry_find(bench->provider, "ns", "open")->probe.message, "tcp ok");
-    fake_kube_put_pod(bench->server, "ns", "odd", "n1", NULL,
-                      "vm.cocoonstack.io/name=vk-odd,cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/mode=run,"
-                      "vm.cocoonstack.io/probe-port=http");
+    fake_kube_put_pod(
+        bench->server, "ns", "odd", "n1", NULL,
+        "vm.cocoonstack.io/name=vk-odd,cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/mode=run,"
+        "vm.cocoonstack.io/probe-port=http");
     ck_assert_int_eq(provider_bench_create(bench, "odd", NULL), 0);
-    ck_assert_str_eq(vk_entry_find(bench->provider, "ns", "odd")->probe.message, "tcp probe http: port must be 1..65535");
+    ck_assert_str_eq(vk_entry_find(bench->provider, "ns", "odd")->probe.message,
+                     "tcp probe http: port must be 1..65535");
 }
 BENCH_TEST(probe__tcp, probe_tcp)
 

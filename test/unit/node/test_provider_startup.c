@@ -1,5 +1,5 @@
-/* Goal: a restart of the daemon or the host keeps every guest and resumes what was cut off. contract/07 14, decisions 41, 44,
- * 48, F14 b, F20. */
+/* Goal: a restart of the daemon or the host keeps every guest and resumes what was cut off. contract/07 14, decisions
+ * 41, 44, 48, F14 b, F20. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,18 +9,21 @@
 #include "support/node/provider_bench.h"
 #include "support/vectors.h"
 
-#define BENCH_TEST(name, body)                                              \
-    START_TEST(name) { provider_bench_run(NULL, body); }                    \
+#define BENCH_TEST(name, body)                                                                                         \
+    START_TEST(name) {                                                                                                 \
+        provider_bench_run(NULL, body);                                                                                \
+    }                                                                                                                  \
     END_TEST
-#define DESTROY_TEST(name, body)                                                                            \
-    START_TEST(name) {                                                                                      \
-        provider_bench_run(&(struct provider_bench_options){.orphan_policy = VK_ORPHAN_DESTROY}, body);     \
-    }                                                                                                       \
+#define DESTROY_TEST(name, body)                                                                                       \
+    START_TEST(name) {                                                                                                 \
+        provider_bench_run(&(struct provider_bench_options){.orphan_policy = VK_ORPHAN_DESTROY}, body);                \
+    }                                                                                                                  \
     END_TEST
 
-#define WINDOWS_POD \
-    "vm.cocoonstack.io/name=" N ",cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=r/y:1," \
-    "cocoonset.cocoonstack.io/os=windows,vm.cocoonstack.io/backend=cloud-hypervisor,cocoonset.cocoonstack.io/generation=1"
+#define WINDOWS_POD                                                                                                    \
+    "vm.cocoonstack.io/name=" N ",cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/image=r/y:1,"         \
+    "cocoonset.cocoonstack.io/os=windows,vm.cocoonstack.io/backend=cloud-hypervisor,cocoonset.cocoonstack.io/"         \
+    "generation=1"
 #define CREATING CC_KEY_LIFECYCLE_STATE "=creating"
 
 static struct vk_entry *entry_of(struct provider_bench *bench) {
@@ -97,7 +100,9 @@ static void keeps_quiet(struct provider_bench *bench) {
 }
 BENCH_TEST(startup__settled_pod_costs_no_write, keeps_quiet)
 
-/* --- stale creates -------------------------------------------------------------------------------------------------------------------- */
+/* --- stale creates
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 static void collected(struct provider_bench *bench) {
     add_vm(bench, "creating", NULL);
@@ -181,7 +186,9 @@ START_TEST(stale_create__not_creating) {
 }
 END_TEST
 
-/* --- orphans ----------------------------------------------------------------------------------------------------------------------------- */
+/* --- orphans
+ * -----------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void orphan_destroyed(struct provider_bench *bench) {
     add_vm(bench, NULL, NULL);
@@ -222,13 +229,16 @@ static void claimed_orphan(struct provider_bench *bench) {
     ck_assert_int_eq(vk_provider_startup(bench->provider, &none, NULL), 0);
     ck_assert_uint_eq(fake_host_vm_count(bench->host), 1);
     fake_kube_drop(bench->server, "pods", "ns", "demo-0");
-    fake_kube_fail(bench->server, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "LIST", .count = -1, .status = 500});
+    fake_kube_fail(bench->server,
+                   &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "LIST", .count = -1, .status = 500});
     ck_assert_int_eq(vk_provider_startup(bench->provider, &none, NULL), 0);
     ck_assert_uint_eq(fake_host_vm_count(bench->host), 1);
 }
 DESTROY_TEST(orphan__claimed_or_unknown_is_kept, claimed_orphan)
 
-/* --- owed work --------------------------------------------------------------------------------------------------------------------------- */
+/* --- owed work
+ * ---------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void resumes_fixup(struct provider_bench *bench) {
     add_vm(bench, NULL, "10.44.1.9");
@@ -248,7 +258,8 @@ static void resumes_wait(struct provider_bench *bench) {
     provider_bench_sleep(1000);
     ck_assert_uint_eq(fake_host_calls(bench->host, "vm exec"), 0);
     ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "ready");
-    ck_assert_double_eq(provider_bench_metric(bench, bench->provider->metrics.startup_resume, "ready_wait", NULL, NULL), 1);
+    ck_assert_double_eq(provider_bench_metric(bench, bench->provider->metrics.startup_resume, "ready_wait", NULL, NULL),
+                        1);
 }
 
 static void resumes_nothing(struct provider_bench *bench) {
@@ -324,7 +335,8 @@ static void resumes_hibernate(struct provider_bench *bench) {
     put(bench, RUN_POD "," CC_KEY_HIBERNATE "=true," CC_KEY_LIFECYCLE_STATE "=hibernating");
     restart(bench);
     provider_bench_sleep(1000);
-    ck_assert_ptr_eq(strstr(fake_host_log(bench->host), "vm start " N "\nsnapshot save " N), fake_host_log(bench->host));
+    ck_assert_ptr_eq(strstr(fake_host_log(bench->host), "vm start " N "\nsnapshot save " N),
+                     fake_host_log(bench->host));
     ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
     ck_assert_ptr_nonnull(cc_memory_registry_tag(bench->store, N, "hibernate"));
     ck_assert(provider_bench_has_event(bench, "Normal ResumedAfterRestart: op=hibernate"));
@@ -346,7 +358,8 @@ static void resumed_start_fails(struct provider_bench *bench) {
 }
 BENCH_TEST(resume__failed_start_is_owed, resumed_start_fails)
 
-/* --- the host was rebooted (F20, decision 44) --------------------------------------------------------------------------------------------- */
+/* --- the host was rebooted (F20, decision 44)
+ * --------------------------------------------------------------------------------------------- */
 
 static void rebooted(struct provider_bench *bench) {
     static const char *const states[] = {"stopped (stale)", "stopped", "error"};
@@ -355,8 +368,10 @@ static void rebooted(struct provider_bench *bench) {
         char name[32], annotations[300];
 
         snprintf(name, sizeof name, "p%zu", i);
-        snprintf(annotations, sizeof annotations,
-                 "vm.cocoonstack.io/name=vk-p%zu,cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/mode=run", i);
+        snprintf(
+            annotations, sizeof annotations,
+            "vm.cocoonstack.io/name=vk-p%zu,cocoonset.cocoonstack.io/managed=true,cocoonset.cocoonstack.io/mode=run",
+            i);
         provider_bench_make(bench, name, annotations);
         snprintf(annotations, sizeof annotations, "vk-p%zu", i);
         fake_host_set_vm_state(bench->host, annotations, states[i], false);
@@ -391,7 +406,8 @@ static void terminating(struct provider_bench *bench) {
     add_vm(bench, NULL, NULL);
     put(bench, RUN_POD ",cocoonset.cocoonstack.io/snapshot-policy=never");
     fake_kube_touch(bench->server, "pods", "ns", "demo-0", "{'metadata':{'finalizers':['test/keep']}}");
-    ck_assert_int_eq(fake_kube_request(bench->server, "DELETE", "/api/v1/namespaces/ns/pods/demo-0", NULL, NULL, NULL), 200);
+    ck_assert_int_eq(fake_kube_request(bench->server, "DELETE", "/api/v1/namespaces/ns/pods/demo-0", NULL, NULL, NULL),
+                     200);
     restart(bench);
     ck_assert_ptr_nonnull(entry_of(bench)->vm);
     ck_assert_str_eq(fake_host_log(bench->host), "");

@@ -18,6 +18,12 @@ static void read_holder(int fd, char holder[24]) {
     holder[strspn(holder, "0123456789")] = '\0';
 }
 
+static int take_fd(int *fd) {
+    int value = *fd;
+    *fd = -1;
+    return value;
+}
+
 int vk_host_lock_take(const char *root_directory, int *ret_fd, struct cc_err *err) {
     if (mkdir(root_directory, 0755) != 0 && errno != EEXIST)
         return cc_err_errno(err, errno, "create COCOON_ROOT_DIR=\"%s\"", root_directory);
@@ -40,7 +46,6 @@ int vk_host_lock_take(const char *root_directory, int *ret_fd, struct cc_err *er
     int bytes = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
     if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)bytes, 0) != bytes)
         return cc_err_errno(err, errno, "write lock %s", path);
-    *ret_fd = fd;
-    fd = -1;
+    *ret_fd = take_fd(&fd);
     return CC_OK;
 }

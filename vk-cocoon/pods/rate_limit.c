@@ -33,9 +33,10 @@ struct vk_rate_limit *vk_rate_limit_new(double qps, int64_t burst) {
 void vk_rate_limit_free(struct vk_rate_limit *limit) {
     if (!limit)
         return;
-    struct key_adds *entry, *next;
-    HASH_ITER (hh, limit->keys, entry, next) {
-        HASH_DEL(limit->keys, entry);
+    struct key_adds *entry = limit->keys, *next;
+    HASH_CLEAR(hh, limit->keys); /* the table; the entries are still linked */
+    for (; entry; entry = next) {
+        next = entry->hh.next;
         free(entry);
     }
     free(limit);

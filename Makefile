@@ -26,8 +26,12 @@ else ifeq ($(VARIANT),valgrind)
 CFLAGS  += -O1 -DCC_VALGRIND
 else ifeq ($(VARIANT),callgraph)
 CFLAGS  += -O0 -fcallgraph-info=su
+else ifeq ($(VARIANT),fuzz)
+CC      := clang
+CFLAGS  += -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -DCC_ASAN
+LDFLAGS += -fsanitize=fuzzer,address,undefined
 else
-$(error VARIANT=$(VARIANT): use release, asan, debug, valgrind or callgraph)
+$(error VARIANT=$(VARIANT): use release, asan, debug, valgrind, callgraph or fuzz)
 endif
 
 LIB_SOURCES      := $(sort $(wildcard libcocoon-common/*/*.c))
@@ -48,6 +52,10 @@ NODE_LIB      := $(BUILD)/libnode.a
 SUPPORT_LIB   := $(BUILD)/libsupport.a
 NODE_SUPPORT_LIB := $(BUILD)/libnodesupport.a
 UNIT_TESTS    := $(patsubst test/unit/%.c,$(BUILD)/unit/%,$(UNIT_SOURCES))
+# fuzz_<name>.c sees the library, fuzz_node_<name>.c and fuzz_operator_<name>.c a daemon as well.
+FUZZ_NAMES    := $(patsubst test/fuzz/fuzz_%.c,%,$(sort $(wildcard test/fuzz/fuzz_*.c)))
+FUZZ_TESTS    := $(FUZZ_NAMES:%=$(BUILD)/unit/fuzz/%)
+FUZZERS       := $(FUZZ_NAMES:%=$(BUILD)/fuzz/%)
 
 # V=1 shows the commands.
 ifeq ($(V),1)
@@ -78,6 +86,9 @@ $(BUILD)/obj/test/support/node/%.o: EXTRA_CFLAGS = -Itest -Ivk-cocoon
 $(BUILD)/obj/test/unit/operator/%.o: EXTRA_CFLAGS = -Itest -Icocoon-operator
 $(BUILD)/obj/test/unit/node/%.o: EXTRA_CFLAGS = -Itest -Ivk-cocoon
 $(BUILD)/obj/test/unit/%.o: EXTRA_CFLAGS ?= -Itest
+$(BUILD)/obj/test/fuzz/%.o: EXTRA_CFLAGS = -Itest
+$(BUILD)/obj/test/fuzz/fuzz_node_%.o: EXTRA_CFLAGS = -Itest -Ivk-cocoon
+$(BUILD)/obj/test/fuzz/fuzz_operator_%.o: EXTRA_CFLAGS = -Itest -Icocoon-operator
 
 define archive
 	@mkdir -p $(@D)
@@ -119,11 +130,32 @@ $(BUILD)/unit/%: $(BUILD)/obj/test/unit/%.o $(SUPPORT_LIB) $(LIB)
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LDLIBS)
+
+# Fuzz targets come in two forms: unit/fuzz/x feeds the corpus in the tree to the target (any compiler), fuzz/x searches on.
+FUZZ_SHARED := $(BUILD)/obj/test/fuzz/fuzz.o
+FUZZ_DRIVER := $(BUILD)/obj/test/fuzz/driver.o $(FUZZ_SHARED)
+define link_fuzz
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LDLIBS)
+endef
+$(BUILD)/unit/fuzz/node_%: $(BUILD)/obj/test/fuzz/fuzz_node_%.o $(FUZZ_DRIVER) $(NODE_LIB) $(SUPPORT_LIB) $(LIB)
+	$(link_fuzz)
+$(BUILD)/unit/fuzz/operator_%: $(BUILD)/obj/test/fuzz/fuzz_operator_%.o $(FUZZ_DRIVER) $(OPERATOR_LIB) $(SUPPORT_LIB) $(LIB)
+	$(link_fuzz)
+$(BUILD)/unit/fuzz/%: $(BUILD)/obj/test/fuzz/fuzz_%.o $(FUZZ_DRIVER) $(SUPPORT_LIB) $(LIB)
+	$(link_fuzz)
+$(BUILD)/fuzz/node_%: $(BUILD)/obj/test/fuzz/fuzz_node_%.o $(FUZZ_SHARED) $(NODE_LIB) $(SUPPORT_LIB) $(LIB)
+	$(link_fuzz)
+$(BUILD)/fuzz/operator_%: $(BUILD)/obj/test/fuzz/fuzz_operator_%.o $(FUZZ_SHARED) $(OPERATOR_LIB) $(SUPPORT_LIB) $(LIB)
+	$(link_fuzz)
+$(BUILD)/fuzz/%: $(BUILD)/obj/test/fuzz/fuzz_%.o $(FUZZ_SHARED) $(SUPPORT_LIB) $(LIB)
+	$(link_fuzz)
 .SECONDARY:
 
 # Builds and runs the unit tests of one variant. ONLY=layer/test_file limits it: make unit ONLY=base/test_time
 .PHONY: unit
-unit: $(if $(ONLY),$(BUILD)/unit/$(ONLY),$(UNIT_TESTS))
+unit: $(if $(ONLY),$(BUILD)/unit/$(ONLY),$(UNIT_TESTS) $(FUZZ_TESTS))
 	@hack/run-unit $(BUILD) $(ONLY)
 
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
@@ -161,7 +193,13 @@ bench: deps ## the numbers to hold, each with its bar
 .PHONY: bench format unit-build
 format: ## formats every C file
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
-unit-build: $(UNIT_TESTS)
+unit-build: $(UNIT_TESTS) $(FUZZ_TESTS)
+fuzz: ## libFuzzer on every parser, FUZZ_S seconds each; ONLY=name limits it
+	@hack/deps lint
+	@$(MAKE) --no-print-directory -j$(shell nproc) VARIANT=fuzz BUILD=build/fuzz fuzz-build
+	@hack/fuzz build/fuzz $(or $(FUZZ_S),20) $(ONLY)
+fuzz-build: $(if $(ONLY),$(BUILD)/fuzz/$(ONLY),$(FUZZERS))
+.PHONY: fuzz fuzz-build
 
 # --- installation ------------------------------------------------------------------------------------------------------
 install: all ## into DESTDIR and PREFIX

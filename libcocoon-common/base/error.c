@@ -6,12 +6,27 @@
 
 #include "base/text.h"
 
-/* Ends a message that vsnprintf may have cut in the middle of a character. */
-static void end_at_character(char *text, size_t wanted, size_t capacity) {
-    if (wanted < capacity)
-        return;
+/* Messages hold texts of others, whole or cut by a precision: every byte that is not UTF-8 becomes '?' (decision 46). */
+static void replace_invalid(char *text) {
     size_t length = strlen(text);
-    text[cc_utf8_cut(text, length, length)] = '\0';
+    for (size_t at = 0; at < length;) {
+        size_t bytes = 1;
+        while (bytes <= 4 && at + bytes <= length && !cc_utf8_is_valid(text + at, bytes))
+            bytes++;
+        if (bytes > 4 || at + bytes > length) {
+            text[at] = '?';
+            bytes = 1;
+        }
+        at += bytes;
+    }
+}
+
+/* Makes a text of what vsnprintf wrote, which may have been cut in the middle of a character. */
+static void make_text(char *text, size_t wanted, size_t capacity) {
+    size_t length = strlen(text);
+    if (wanted >= capacity)
+        text[cc_utf8_cut(text, length, length)] = '\0';
+    replace_invalid(text);
 }
 
 int cc_err_vset(struct cc_err *err, enum cc_code code, const char *format, va_list arguments) {
@@ -20,7 +35,7 @@ int cc_err_vset(struct cc_err *err, enum cc_code code, const char *format, va_li
     /* The arguments may point into *err (a message that is being rephrased), so format aside first. */
     char text[CC_ERR_MESSAGE_BYTES];
     int wanted = vsnprintf(text, sizeof text, format, arguments);
-    end_at_character(text, wanted < 0 ? 0 : (size_t)wanted, sizeof text);
+    make_text(text, wanted < 0 ? 0 : (size_t)wanted, sizeof text);
     memset(err, 0, sizeof *err);
     err->code = code;
     memcpy(err->msg, text, strlen(text) + 1);
@@ -78,7 +93,7 @@ int cc_err_wrap(struct cc_err *err, const char *format, ...) {
         return err->code;
     size_t used = strlen(text);
     int wanted = snprintf(text + used, sizeof text - used, ": %s", err->msg);
-    end_at_character(text, used + (wanted < 0 ? 0 : (size_t)wanted), sizeof text);
+    make_text(text, used + (wanted < 0 ? 0 : (size_t)wanted), sizeof text);
     memcpy(err->msg, text, strlen(text) + 1);
     return err->code;
 }

@@ -56,6 +56,31 @@ START_TEST(error__long_text_is_cut_at_a_character) {
 }
 END_TEST
 
+START_TEST(error__foreign_bytes_become_text) {
+    static const struct {
+        const char *text, *message;
+    } rows[] = {
+        {"a\xff\xfe" "b", "\"a??b\" \"a??b\""},
+        {"\xC3", "\"?\" \"?\""},
+        {"\xE2\x82x", "\"??x\" \"??x\""},
+        {"\xED\xA0\x80", "\"???\" \"???\""},
+        /* the second is cut inside of the character */
+        {"abc\xC3\xA9", "\"abc\xC3\xA9\" \"abc?\""},
+        {"\xF0\x9F\x98\x80", "\"\xF0\x9F\x98\x80\" \"\xF0\x9F\x98\x80\""},
+    };
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(rows); i++) {
+        struct cc_err err;
+        cc_err_set(&err, CC_INVALID, "\"%s\" \"%.4s\"", rows[i].text, rows[i].text);
+        ck_assert_str_eq(err.msg, rows[i].message);
+        cc_err_set(&err, CC_IO, "x");
+        cc_err_wrap(&err, "%.4s", rows[i].text);
+        ck_assert(cc_utf8_is_valid(err.msg, strlen(err.msg)));
+        cc_err_errno(&err, ENOENT, "open %.4s", rows[i].text);
+        ck_assert(cc_utf8_is_valid(err.msg, strlen(err.msg)));
+    }
+}
+END_TEST
+
 START_TEST(error__errno_maps_to_what_callers_branch_on) {
     static const struct {
         int errno_value, code;
@@ -78,6 +103,7 @@ int main(void) {
     tcase_add_test(tests, error__may_be_rephrased_from_its_own_text);
     tcase_add_test(tests, error__null_is_allowed_everywhere);
     tcase_add_test(tests, error__long_text_is_cut_at_a_character);
+    tcase_add_test(tests, error__foreign_bytes_become_text);
     tcase_add_test(tests, error__errno_maps_to_what_callers_branch_on);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

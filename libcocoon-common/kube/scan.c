@@ -145,9 +145,11 @@ static int key_complete(struct cc_scan *scan, struct cc_err *err) {
         return rc;
     free(scan->key);
     scan->key = cc_xstrdup(json_string_value(key));
+    /* As the parser of whole objects: "items\u0000" is not items. */
+    bool has_nul = strlen(scan->key) != json_string_length(key);
     json_decref(key);
     scan->state = LIST_COLON;
-    return 0;
+    return has_nul ? cc_err_set(err, CC_PROTOCOL, "a member name with a NUL") : 0;
 }
 
 static int member_complete(struct cc_scan *scan, struct cc_err *err) {

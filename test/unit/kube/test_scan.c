@@ -96,6 +96,7 @@ START_TEST(scan__refuses_what_is_malformed) {
         {CC_SCAN_LIST, "{\"items\":{}}", CC_PROTOCOL},
         {CC_SCAN_LIST, "{\"items\":[],\"items\":[]}", CC_PROTOCOL},
         {CC_SCAN_LIST, "{\"items\":[]}x", CC_PROTOCOL},
+        {CC_SCAN_LIST, "{\"items\\u0000\":[]}", CC_PROTOCOL},
         {CC_SCAN_LIST, "{items:[]}", CC_PROTOCOL},
         {CC_SCAN_LIST, "{\"items\"[]}", CC_PROTOCOL},
         {CC_SCAN_LIST, "{\"a\":1,}", CC_PROTOCOL},

@@ -125,10 +125,15 @@ int vk_vm_parse(const char *bytes, size_t count, const struct vk_vm **ret, struc
     return read_vm(root, ret, err);
 }
 
+/* A NUL would end the text for who looks at it, and hide a list behind it. */
+static bool says_empty(const char *bytes, size_t count) {
+    return memchr(bytes, '\0', count) == NULL && vk_output_is_empty_list(bytes);
+}
+
 int vk_vm_list_parse(const char *bytes, size_t count, struct vk_vm_list *ret, struct cc_err *err) {
     json_t *root cc_cleanup(cc_json_decref_p) = NULL;
 
-    if (vk_output_is_empty_list(bytes)) {
+    if (says_empty(bytes, count)) {
         *ret = (struct vk_vm_list){0};
         return 0;
     }
@@ -179,7 +184,7 @@ int vk_snapshot_list_parse(const char *bytes, size_t count, struct vk_snapshot_l
     json_t *root cc_cleanup(cc_json_decref_p) = NULL;
     struct vk_snapshot_list list = {0};
 
-    if (vk_output_is_empty_list(bytes)) {
+    if (says_empty(bytes, count)) {
         *ret = list;
         return 0;
     }

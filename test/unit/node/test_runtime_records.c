@@ -63,6 +63,17 @@ START_TEST(records__broken_list_is_an_error) {
 }
 END_TEST
 
+START_TEST(records__a_nul_hides_no_list) {
+    static const char bytes[] = "\0[{\"id\":\"A1\"}]";
+    struct vk_snapshot_list snapshots;
+    struct vk_vm_list list;
+    struct cc_err err;
+
+    ck_assert_int_eq(vk_vm_list_parse(bytes, sizeof bytes - 1, &list, &err), CC_PROTOCOL);
+    ck_assert_int_eq(vk_snapshot_list_parse(bytes, sizeof bytes - 1, &snapshots, &err), CC_PROTOCOL);
+}
+END_TEST
+
 START_TEST(records__vm_without_nics) {
     const struct vk_vm *vm;
 
@@ -265,6 +276,7 @@ int main(void) {
     TCase *cases = tcase_create("records");
 
     tcase_add_test(cases, records__empty_list_in_every_form);
+    tcase_add_test(cases, records__a_nul_hides_no_list);
     tcase_add_test(cases, records__list_skips_elements_without_id);
     tcase_add_test(cases, records__broken_list_is_an_error);
     tcase_add_test(cases, records__vm_without_nics);

@@ -87,19 +87,21 @@ bool cc_challenge_parse(const char *header, struct cc_arena *arena, struct cc_ch
         else if (strcasecmp(scheme, "Bearer") == 0)
             challenge.scheme = CC_CHALLENGE_BEARER;
         skip_blanks(&cursor);
+        /* First: the padding of token68 would read as a parameter without a value. */
+        bool skipped = challenge.scheme == CC_CHALLENGE_NONE && skip_token68(&cursor);
         const char *name, *value;
         bool any = false;
-        while (take_parameter(&cursor, &name, &value)) {
+        while (!skipped && take_parameter(&cursor, &name, &value)) {
             set_parameter(&challenge, name, value);
             any = true;
         }
-        if (name)
+        if (!skipped && name)
             return false; /* a parameter without a value that can be read */
         if (challenge.scheme != CC_CHALLENGE_NONE) {
             *ret = challenge;
             return true;
         }
-        if (!any && *cursor.at != ',' && *cursor.at != '\0' && !skip_token68(&cursor))
+        if (!skipped && !any && *cursor.at != ',' && *cursor.at != '\0')
             return false;
     }
 }

@@ -65,7 +65,7 @@ static CC_NO_YIELD int read_empty_document(void *ctx, void *bytes, size_t capaci
     (void)err;
     size_t left = strlen(CC_EMPTY_JSON) - document->read;
     *ret_count = left < capacity ? left : capacity;
-    memcpy(bytes, CC_EMPTY_JSON + document->read, *ret_count);
+    memcpy(bytes, &CC_EMPTY_JSON[document->read], *ret_count);
     document->read += *ret_count;
     return 0;
 }

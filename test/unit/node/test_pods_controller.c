@@ -819,6 +819,22 @@ IN_FIBER(pods__dangling_pod_whose_delete_fails_at_start_is_retried) {
     tear_down(&world);
 }
 
+/* A pod that cannot be read any more is still there: its VM stays. */
+IN_FIBER(pods__unreadable_pod_is_not_taken_for_a_vanished_one) {
+    struct world world;
+    set_up(&world);
+    put_demo(&world, RUNNING, NULL);
+    started(&world);
+    sleep_ms(1000);
+    ck_assert(fake_kube_touch(world.server, "pods", "ns", "demo-0", "{'spec':{'containers':[1]}}"));
+    sleep_ms(60000);
+    ck_assert_uint_eq(count_calls(&world, DELETE), 0);
+    fake_kube_end_watches(world.server, "pods", 410);
+    sleep_ms(600000);
+    ck_assert_uint_eq(count_calls(&world, DELETE), 0);
+    tear_down(&world);
+}
+
 /* F13: while the status of A is on its way, A is replaced by B. */
 static void replace_demo(void *ctx, const char *method, const char *path) {
     struct world *world = ctx;
@@ -909,6 +925,12 @@ IN_FIBER(pod_list__counts_what_cannot_be_read) {
     ck_assert_uint_eq(list.count, 1);
     ck_assert_uint_eq(malformed, 0);
     cc_object_list_done(&list);
+    put_pod(&world, "broken-0");
+    ck_assert(fake_kube_touch(world.server, "pods", "ns", "broken-0", "{'spec':{'containers':[1]}}"));
+    ck_assert_int_eq(vk_pods_list(&world.kube, "host1", &list, &malformed, NULL), CC_OK);
+    ck_assert_uint_eq(list.count, 1);
+    ck_assert_uint_eq(malformed, 1);
+    cc_object_list_done(&list);
     fake_kube_fail(world.server, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .status = 403, .count = -1});
     struct cc_err err = {0};
     ck_assert_int_eq(vk_pods_list(&world.kube, "host1", &list, &malformed, &err), CC_DENIED);
@@ -946,6 +968,7 @@ int main(void) {
     tcase_add_test(tests, pods__tracked_pod_that_the_server_lacks_goes_before_the_workers_start);
     tcase_add_test(tests, pods__tracked_pod_that_only_the_cache_lacks_is_kept);
     tcase_add_test(tests, pods__dangling_pod_whose_delete_fails_at_start_is_retried);
+    tcase_add_test(tests, pods__unreadable_pod_is_not_taken_for_a_vanished_one);
     tcase_add_test(tests, pods__status_of_a_dead_pod_never_lands_on_its_successor);
     tcase_add_test(tests, pods__drain_waits_for_what_runs_and_takes_nothing_new);
     tcase_add_test(tests, pods__drain_ends_with_its_grace_and_the_rest_is_cancelled);

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "kube/client.h"
 #include "node/node_controller.h"
+#include "obs/log.h"
 #include "support/fake_kube.h"
 #include "support/fiber_test.h"
 #include "support/vectors.h"
@@ -408,7 +409,11 @@ IN_FIBER(lease__hanging_request_is_given_up_within_one_interval) {
     tear_down(&world);
 }
 
+static void drop_log(void *ctx CC_UNUSED, enum cc_log_level level CC_UNUSED, const char *message CC_UNUSED,
+                     const struct cc_log_field *fields CC_UNUSED, size_t count CC_UNUSED) {}
+
 int main(void) {
+    cc_log_set_sink(drop_log, NULL);
     Suite *suite = suite_create("node_controller");
     TCase *tests = tcase_create("node_controller");
     tcase_add_test(tests, node_controller__creates_the_node_with_its_status);

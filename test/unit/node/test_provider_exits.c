@@ -45,6 +45,7 @@ static void starts_a_stopped_vm(struct provider_bench *bench) {
     ck_assert_str_eq(fake_host_log(bench->host), "vm start " N "\n");
     ck_assert_str_eq(fake_host_vm_state(bench->host, N), "running");
     ck_assert_uint_eq(deletes(bench), 0);
+    CC_VECTOR("06-50");
 }
 BENCH_TEST(exit__stopped_vm_is_started, starts_a_stopped_vm)
 
@@ -59,6 +60,8 @@ static void false_alarm(struct provider_bench *bench) {
     ck_assert_str_eq(fake_host_log(bench->host), "");
     ck_assert(is_tracked(bench));
     vk_vm_unref(record);
+    CC_VECTOR("06-49");
+    CC_VECTOR("06-52");
 }
 BENCH_TEST(exit__event_alone_proves_nothing, false_alarm)
 
@@ -74,6 +77,7 @@ static void vanished(struct provider_bench *bench) {
     ck_assert_str_eq(provider_bench_status(bench, "demo-0", "containerStatuses/0/state/terminated/reason"), "VMGone");
     ck_assert_str_eq(provider_bench_status(bench, "demo-0", "containerStatuses/0/state/terminated/message"),
                      "vm no longer exists");
+    CC_VECTOR("06-53");
 }
 BENCH_TEST(exit__vanished_vm_evicts, vanished)
 
@@ -82,10 +86,12 @@ static void hibernating_is_left_alone(struct provider_bench *bench) {
     vk_entry_annotate(entry_of(bench), CC_KEY_HIBERNATE, "true");
     size_t before = fake_host_calls(bench->host, "vm inspect");
     fake_host_set_vm_state(bench->host, N, "stopped", true);
+    fake_host_emit(bench->host, VK_EVENT_DELETED, entry_of(bench)->vm);
     provider_bench_sleep(2000);
     ck_assert_uint_eq(fake_host_calls(bench->host, "vm inspect"), before);
     ck_assert_str_eq(fake_host_log(bench->host), "");
     CC_VECTOR("07-V1");
+    CC_VECTOR("06-54");
 }
 BENCH_TEST(exit__hibernating_is_left_alone, hibernating_is_left_alone)
 
@@ -130,6 +136,23 @@ static void recheck_resolves(struct provider_bench *bench) {
 }
 BENCH_TEST(exit__recheck_resolves, recheck_resolves)
 
+static void deleted_but_unknown(struct provider_bench *bench) {
+    make(bench);
+    fake_host_fail_nth(bench->host, "vm inspect", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    fake_host_fail_nth(bench->host, "vm inspect", 2, (struct fake_fault){.kind = FAKE_FAIL});
+    size_t before = fake_host_calls(bench->host, "vm inspect");
+    fake_host_emit(bench->host, VK_EVENT_DELETED, entry_of(bench)->vm);
+    provider_bench_sleep(800);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm inspect"), before + 2);
+    ck_assert(is_tracked(bench));
+    provider_bench_sleep(60000);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm inspect"), before + 3); /* it runs: nothing more to look at */
+    ck_assert(is_tracked(bench));
+    ck_assert_str_eq(fake_host_log(bench->host), "");
+    CC_VECTOR("06-55");
+}
+BENCH_TEST(exit__deleted_but_unknown_is_rechecked, deleted_but_unknown)
+
 static void cooldown(struct provider_bench *bench) {
     make(bench);
     fake_host_set_vm_state(bench->host, N, "stopped", true);
@@ -142,6 +165,7 @@ static void cooldown(struct provider_bench *bench) {
                      "RestartCooldown");
     ck_assert_uint_eq(deletes(bench), 1);
     CC_VECTOR("07-V3");
+    CC_VECTOR("06-51");
 }
 BENCH_TEST(exit__restart_cooldown, cooldown)
 
@@ -154,6 +178,7 @@ static void failed_start(struct provider_bench *bench) {
     ck_assert(is_tracked(bench)); /* evicting would orphan a VM that may live */
     ck_assert_uint_eq(deletes(bench), 0);
     ck_assert_uint_eq(fake_host_calls(bench->host, "release"), 0);
+    CC_VECTOR("06-56");
 }
 BENCH_TEST(exit__failed_remove_keeps_the_pod, failed_start)
 
@@ -321,6 +346,7 @@ int main(void) {
     tcase_add_test(tcase, exit__hibernating_is_left_alone);
     tcase_add_test(tcase, exit__unknown_means_keep);
     tcase_add_test(tcase, exit__recheck_resolves);
+    tcase_add_test(tcase, exit__deleted_but_unknown_is_rechecked);
     tcase_add_test(tcase, exit__restart_cooldown);
     tcase_add_test(tcase, exit__failed_remove_keeps_the_pod);
     tcase_add_test(tcase, exit__start_that_did_work_is_no_failure);

@@ -102,6 +102,16 @@ static void keeps_the_order(struct provider_bench *bench) {
     const struct cc_pod *pod = provider_bench_pod(bench, "demo-0");
     ck_assert_uint_eq(pod->pod_ip_count, 0);
     cc_pod_unref(pod);
+
+    struct cc_buf text;
+    cc_buf_init(&text, 1 << 20);
+    vk_observe_since(metrics(bench)->pull_seconds, cc_now_mono(), NULL);
+    cc_metrics_write(bench->metrics, &text);
+    ck_assert_ptr_nonnull(
+        strstr(text.data, "cocoon_vk_hibernate_total{namespace=\"ns\",phase=\"remove\",result=\"ok\"} 1\n"));
+    ck_assert_ptr_nonnull(strstr(text.data, "cocoon_vk_snapshot_pull_duration_seconds_count 1\n"));
+    cc_buf_done(&text);
+    CC_VECTOR("08-10.63");
 }
 BENCH_TEST(hibernate__keeps_the_order, keeps_the_order)
 

@@ -235,6 +235,21 @@ START_TEST(post_clone__runner) {
 }
 END_TEST
 
+static void stop_writes_nothing(struct provider_bench *bench) {
+    publish_firecracker(bench, NULL);
+    failures_left = 1000;
+    provider_bench_make(bench, "demo-0", FC_POD);
+    provider_bench_sleep(10000);
+    fake_kube_forget_requests(bench->server);
+    provider_bench_stop(bench);
+    ck_assert_uint_eq(fake_kube_requests(bench->server, "PATCH", "demo-0"), 0);
+    ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_POST_CLONE_STATE), "running");
+    ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_POST_CLONE_HINT), "");
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "creating");
+    CC_VECTOR("06-83");
+}
+BENCH_TEST(post_clone__stop_writes_nothing, stop_writes_nothing)
+
 static void url_is_a_cloud_image(struct provider_bench *bench) {
     publish_firecracker(bench, "https://h/i.img");
     failures_left = 0;
@@ -297,6 +312,7 @@ static void lease_expires_or_is_unreadable(struct provider_bench *bench) {
     ck_assert_str_eq(provider_bench_status(bench, "demo-0", "podIP"), "");
     ck_assert_str_eq(provider_bench_condition(bench, "demo-0", "Ready"), "False");
     CC_VECTOR("07-L10");
+    CC_VECTOR("06-62");
 }
 BENCH_TEST(address__unreadable_is_not_expired, lease_expires_or_is_unreadable)
 
@@ -604,7 +620,9 @@ BENCH_TEST(status__late_write_of_a_predecessor_does_not_land, late_status)
  * ---------------------------------------------------------------------------------------------------------------------------------
  */
 
+/* Ready=True or False at the API server is what a notification leads to. */
 static void probe_schedule(struct provider_bench *bench) {
+    fake_host_set_latency(bench->host, "ping", 1);
     make(bench, RUN_POD);
     struct vk_entry *entry = entry_of(bench);
     ck_assert(entry->probe.ready);
@@ -612,23 +630,55 @@ static void probe_schedule(struct provider_bench *bench) {
     size_t before = fake_host_calls(bench->host, "ping");
     provider_bench_sleep(10000);
     ck_assert_uint_eq(fake_host_calls(bench->host, "ping") - before, 2); /* every 5 s */
+    provider_bench_sleep(25000);
+    fake_kube_forget_requests(bench->server);
 
-    fake_host_set_vm_answers(bench->host, N, false);
+    /* Two failures and a success: nobody hears of it. */
+    struct fake_fault lost = {.kind = FAKE_FAIL, .code = CC_TIMEOUT};
+    fake_host_fail_nth(bench->host, "ping", 1, lost);
+    fake_host_fail_nth(bench->host, "ping", 2, lost);
+    provider_bench_sleep(16000);
+    ck_assert(entry->probe.ready);
+    ck_assert_uint_eq(patches(bench), 0);
+    CC_VECTOR("08-10.65");
+
+    for (unsigned i = 1; i <= 4; i++)
+        fake_host_fail_nth(bench->host, "ping", i, lost);
+    while (entry->probe.ready)
+        provider_bench_sleep(1);
     before = fake_host_calls(bench->host, "ping");
-    while (fake_host_calls(bench->host, "ping") < before + 2)
-        provider_bench_sleep(100);
-    provider_bench_sleep(3100);
-    ck_assert(entry->probe.ready); /* two failures flip nothing */
-    while (fake_host_calls(bench->host, "ping") < before + 3)
-        provider_bench_sleep(100);
-    provider_bench_sleep(3500);
-    ck_assert(!entry->probe.ready);
+    provider_bench_sleep(90);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "ping"), before);
+    ck_assert_uint_eq(status_patches(bench), 1);
     ck_assert_str_eq(provider_bench_condition(bench, "demo-0", "Ready"), "False");
-    fake_host_set_vm_answers(bench->host, N, true);
-    provider_bench_sleep(5000);
+    provider_bench_sleep(20);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "ping"), before + 1);
+    CC_VECTOR("08-10.66");
+    provider_bench_sleep(1000);
     ck_assert_str_eq(provider_bench_condition(bench, "demo-0", "Ready"), "True");
+    ck_assert_uint_eq(status_patches(bench), 2);
 }
 BENCH_TEST(probe__debounces, probe_schedule)
+
+static void first_probe_fails(struct provider_bench *bench) {
+    fake_host_fail_nth(bench->host, "ping", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    provider_bench_make(bench, "demo-0", RUN_POD);
+    ck_assert(!entry_of(bench)->probe.ready);
+    provider_bench_sleep(50);
+    fake_kube_forget_requests(bench->server);
+    provider_bench_sleep(5000);
+    ck_assert_uint_eq(status_patches(bench), 1);
+    ck_assert_str_eq(provider_bench_condition(bench, "demo-0", "Ready"), "True");
+    CC_VECTOR("08-10.64");
+
+    size_t fibers = cc_loop_fiber_count(bench->loop);
+    vk_entry_forget(bench->provider, entry_of(bench));
+    provider_bench_sleep(6000);
+    ck_assert_uint_eq(cc_loop_fiber_count(bench->loop), fibers - 1);
+    ck_assert_ptr_null(entry_of(bench));
+    CC_VECTOR("08-10.68");
+}
+BENCH_TEST(probe__first_result_is_no_flip, first_probe_fails)
 
 static void probe_tcp(struct provider_bench *bench) {
     fake_host_close_port(bench->host, 2222);
@@ -655,7 +705,7 @@ static void probe_tcp(struct provider_bench *bench) {
 BENCH_TEST(probe__tcp, probe_tcp)
 
 static void probe_intervals(struct provider_bench *bench) {
-    static const int64_t at_us[] = {100000, 250000, 475000, 812500};
+    static const int64_t at_us[] = {100000, 250000, 475000, 812500, 1318750, 2078125, 3078125, 4078125};
     size_t before;
 
     fake_host_set_auto_lease(bench->host, false);
@@ -677,6 +727,7 @@ static void probe_intervals(struct provider_bench *bench) {
     before = entry->probe.failures;
     provider_bench_sleep(10000);
     ck_assert_uint_eq(entry->probe.failures, before + 10);
+    CC_VECTOR("08-10.67");
 }
 BENCH_TEST(probe__intervals_grow_to_one_second, probe_intervals)
 
@@ -690,6 +741,7 @@ int main(void) {
     tcase_add_test(tcase, ready__interrupted_wait_writes_nothing);
     tcase_add_test(tcase, post_clone__runner);
     tcase_add_test(tcase, post_clone__url_is_a_cloud_image);
+    tcase_add_test(tcase, post_clone__stop_writes_nothing);
     tcase_add_test(tcase, address__follows_the_lease);
     tcase_add_test(tcase, address__unreadable_is_not_expired);
     tcase_add_test(tcase, lifecycle__one_patch);
@@ -706,6 +758,7 @@ int main(void) {
     tcase_add_test(tcase, status__replaces_a_foreign_host_ip);
     tcase_add_test(tcase, status__late_write_of_a_predecessor_does_not_land);
     tcase_add_test(tcase, probe__debounces);
+    tcase_add_test(tcase, probe__first_result_is_no_flip);
     tcase_add_test(tcase, probe__tcp);
     tcase_add_test(tcase, probe__intervals_grow_to_one_second);
     suite_add_tcase(suite, tcase);

@@ -131,6 +131,7 @@ START_TEST(stale_create__collected_or_watched) {
     provider_bench_run(&(struct provider_bench_options){.orphan_policy = VK_ORPHAN_DESTROY}, collected);
     provider_bench_run(&(struct provider_bench_options){.orphan_policy = VK_ORPHAN_DESTROY}, busy);
     CC_VECTOR("07-S2");
+    CC_VECTOR("06-59");
 }
 END_TEST
 
@@ -183,6 +184,7 @@ START_TEST(stale_create__not_creating) {
     provider_bench_run(NULL, became_created);
     provider_bench_run(&(struct provider_bench_options){.orphan_policy = VK_ORPHAN_DESTROY}, became_stopped);
     CC_VECTOR("07-S3");
+    CC_VECTOR("06-60");
 }
 END_TEST
 

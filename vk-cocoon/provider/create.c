@@ -189,7 +189,9 @@ static int bring_up(struct create *create, struct cc_err *err) {
     int rc = decide_restore(create, &work.is_restore, err);
 
     if (rc != 0) {
-        fail(create, "HibernateEvidenceFailed", false, err);
+        /* A marked restore that is refused is a failed wake (decision 30). */
+        fail(create, "HibernateEvidenceFailed", cc_flag_is_set(&create->pod->base.meta.annotations, CC_KEY_RESTORE),
+             err);
         return rc;
     }
     rc = vk_bring_up(create->provider, &work, &create->arena, err);

@@ -119,7 +119,9 @@ static void forget(struct deletion *deletion) {
 
     if (deletion->vm)
         vk_named_drop(deletion->provider, deletion->spec.vm_name, deletion->vm->id);
-    if (!entry->pod || vk_entry_is(entry, deletion->pod->base.meta.uid))
+    /* An intent that is left of another incarnation's failed create is not this pod's. */
+    if (vk_entry_is(entry, deletion->pod->base.meta.uid) ||
+        (!entry->pod && cc_text_equal(entry->intent.uid, deletion->pod->base.meta.uid)))
         vk_entry_forget(deletion->provider, entry);
 }
 

@@ -198,6 +198,7 @@ static void other_image_refuses(struct provider_bench *bench) {
     put(bench, CLONE_POD ",vm.cocoonstack.io/restore-from-hibernate=true");
     refuse(bench, "came from image");
     ck_assert_uint_eq(provider_bench_count_events(bench, "Warning HibernateEvidenceFailed"), 2);
+    ck_assert_double_eq(provider_bench_metric(bench, metrics(bench)->wake, "failed", NULL, NULL), 1); /* decision 30 */
     CC_VECTOR("07-C8");
 }
 BENCH_TEST(create__other_image_refuses, other_image_refuses)

@@ -5,11 +5,13 @@ PREFIX  ?= /usr/local
 ifeq ($(origin CC),default)
 CC := gcc
 endif
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+VERSION    := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+REVISION   := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+BUILD_TIME := $(shell TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo unknown)
 
 PKGS     := libcurl jansson yaml-0.1 libcrypto zlib
 WARNINGS := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla -Wundef -Wformat=2 -Werror
-CPPFLAGS := -D_GNU_SOURCE -Ilibcocoon-common -isystem /usr/include/uthash -DCC_VERSION='"$(VERSION)"'
+CPPFLAGS := -D_GNU_SOURCE -Ilibcocoon-common -isystem /usr/include/uthash
 CFLAGS   := -std=gnu11 -g -fno-omit-frame-pointer -fno-common -pthread $(WARNINGS)
 LDFLAGS  := -pthread
 LDLIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lev -lhttp_parser -lm
@@ -89,6 +91,16 @@ $(BUILD)/obj/test/unit/%.o: EXTRA_CFLAGS ?= -Itest
 $(BUILD)/obj/test/fuzz/%.o: EXTRA_CFLAGS = -Itest
 $(BUILD)/obj/test/fuzz/fuzz_node_%.o: EXTRA_CFLAGS = -Itest -Ivk-cocoon
 $(BUILD)/obj/test/fuzz/fuzz_operator_%.o: EXTRA_CFLAGS = -Itest -Icocoon-operator
+
+# Only this object knows the version: it is built anew when the commit changes, the others are not.
+$(BUILD)/obj/libcocoon-common/base/version.o: EXTRA_CFLAGS = -Wconversion -DCC_VERSION='"$(VERSION)"' \
+	-DCC_REVISION='"$(REVISION)"' -DCC_BUILD_TIME='"$(BUILD_TIME)"'
+$(BUILD)/obj/libcocoon-common/base/version.o: $(BUILD)/version.stamp
+$(BUILD)/version.stamp: FORCE
+	@mkdir -p $(@D)
+	@echo '$(VERSION) $(REVISION)' | cmp -s - $@ || echo '$(VERSION) $(REVISION)' > $@
+.PHONY: FORCE
+FORCE:
 
 define archive
 	@mkdir -p $(@D)

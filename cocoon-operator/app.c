@@ -15,6 +15,7 @@
 #include "api/node.h"
 #include "api/pod.h"
 #include "base/text.h"
+#include "base/version.h"
 #include "cocoonset/controller.h"
 #include "http/server.h"
 #include "http/url.h"
@@ -29,7 +30,6 @@
 #include "obs/log.h"
 #include "obs/metrics.h"
 #include "oci/http_registry.h"
-#include "version.h"
 
 #define PROGRAM "cocoon-operator"
 #define LEASE_NAME "cocoon-operator.cocoonset.cocoonstack.io"
@@ -77,7 +77,7 @@ static const char *user_agent(struct app *app) {
         machine = "amd64";
     else if (cc_text_equal(machine, "aarch64"))
         machine = "arm64";
-    return cc_arena_printf(&app->arena, PROGRAM "/" CC_VERSION " (linux/%s)", machine);
+    return cc_arena_printf(&app->arena, PROGRAM "/%s (linux/%s)", cc_version(), machine);
 }
 
 static int set_up_kube(struct app *app, struct cc_err *err) {
@@ -227,7 +227,8 @@ static int set_up_controllers(struct app *app, struct cc_err *err) {
 }
 
 static int set_up(struct app *app, struct cc_err *err) {
-    cc_log_info(PROGRAM " " CC_VERSION " starting (rev=" CC_REVISION " built=" CC_BUILD_TIME ")");
+    cc_log_info(cc_arena_printf(&app->arena, PROGRAM " %s starting (rev=%s built=%s)", cc_version(), cc_revision(),
+                                cc_build_time()));
     int rc = set_up_kube(app, err);
     if (rc == 0)
         rc = serve_health(app, err);

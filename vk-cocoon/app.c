@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "base/version.h"
 #include "http/server.h"
 #include "http/url.h"
 #include "kube/config.h"
@@ -84,7 +85,7 @@ static char *user_agent_new(void) {
         machine = "amd64";
     else if (cc_text_equal(machine, "aarch64"))
         machine = "arm64";
-    return cc_xasprintf("vk-cocoon/%s (linux/%s)", CC_VERSION, machine);
+    return cc_xasprintf("vk-cocoon/%s (linux/%s)", cc_version(), machine);
 }
 
 static int open_kube(struct app *app, struct cc_err *err) {
@@ -253,7 +254,7 @@ static void open_node(struct app *app, const struct vk_capacity *capacity) {
                      .pool = options->node_pool,
                      .cpu_class = options->snapshot_cpu_class,
                      .provider_id = options->provider_id,
-                     .version = CC_VERSION,
+                     .version = cc_version(),
                      .kubelet_port = options->kubelet_port},
         .capacity = *capacity,
         .storage = read_storage,
@@ -366,7 +367,7 @@ static void watch_signals(void *arg) {
 }
 
 static void serve(struct app *app) {
-    cc_log_info("starting", CC_KV("version", CC_VERSION), CC_KV("node", app->options.node_name),
+    cc_log_info("starting", CC_KV("version", cc_version()), CC_KV("node", app->options.node_name),
                 CC_KV("ip", app->options.node_ip), CC_KV("server", app->config->server));
     struct cc_fiber *signals = cc_fiber_start(app->loop, "signals", watch_signals, app);
     struct cc_fiber *starter = cc_fiber_start(app->loop, "start", start, app);

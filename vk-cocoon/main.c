@@ -4,6 +4,7 @@
 
 #include "app.h"
 #include "base/text.h"
+#include "base/version.h"
 
 #define EXIT_USAGE 2
 
@@ -33,7 +34,7 @@ static bool read_arguments(int argc, char **argv, struct vk_app_arguments *ret) 
 
 int main(int argc, char **argv) {
     if (argc == 2 && (cc_text_equal(argv[1], "--version") || cc_text_equal(argv[1], "-version"))) {
-        printf("vk-cocoon %s\n", CC_VERSION);
+        printf("vk-cocoon %s\n", cc_version());
         return 0;
     }
     if (argc == 2 && (cc_text_equal(argv[1], "--help") || cc_text_equal(argv[1], "-h"))) {

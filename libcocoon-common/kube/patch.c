@@ -1,7 +1,8 @@
 #include "kube/patch.h"
 
+#include <string.h>
+
 #include "base/json.h"
-#include "base/text.h"
 
 json_t *cc_patch_annotations(const char *uid) {
     json_t *patch = json_object();
@@ -31,7 +32,7 @@ static json_t *finalizer_patch(const struct cc_object_meta *meta, const char *ad
     json_t *finalizers = json_array();
 
     for (size_t i = 0; i < meta->finalizers.count; i++) {
-        if (!cc_text_equal(meta->finalizers.items[i], removed))
+        if (!removed || strcmp(meta->finalizers.items[i], removed) != 0)
             cc_json_append_new(finalizers, json_string(meta->finalizers.items[i]));
     }
     if (added)

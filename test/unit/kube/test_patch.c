@@ -59,6 +59,9 @@ START_TEST(patch__changes_one_finalizer_under_the_version) {
                "{'metadata':{'resourceVersion':'7','finalizers':['other','mine','third']}}");
     check_json(cc_patch_remove_finalizer(&meta, "mine"), "{'metadata':{'resourceVersion':'7','finalizers':['other']}}");
     check_json(cc_patch_remove_finalizer(&meta, "other"), "{'metadata':{'resourceVersion':'7','finalizers':['mine']}}");
+    cc_strlist_add(&meta.finalizers, &arena, "");
+    check_json(cc_patch_add_finalizer(&meta, "third"),
+               "{'metadata':{'resourceVersion':'7','finalizers':['other','mine','','third']}}");
     cc_arena_done(&arena);
 }
 END_TEST

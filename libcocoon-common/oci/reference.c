@@ -60,7 +60,7 @@ int cc_registry_base_parse(const char *text, struct cc_arena *arena, struct cc_r
     if (!strpbrk(host, ".:") && strcmp(host, "localhost") != 0)
         return refuse_base(err, text, "the first component is no host");
     struct cc_url url;
-    if (cc_url_parse(cc_arena_printf(arena, "https://%s/", host), arena, &url, NULL) != 0)
+    if (strpbrk(host, "?#") || cc_url_parse(cc_arena_printf(arena, "https://%s/", host), arena, &url, NULL) != 0)
         return refuse_base(err, text, "the host is malformed");
     if (*path && (strlen(path) > REPOSITORY_BYTES_MAX || !components_are_valid(path)))
         return refuse_base(err, text, "the path has characters that no repository may have");

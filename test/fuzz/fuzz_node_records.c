@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "fuzz/fuzz.h"
 #include "network/mac.h"
 #include "runtime/cli_phrases.h"
@@ -56,7 +57,7 @@ static bool says_none(const char *bytes, size_t count) {
     size_t i;
     json_t *item;
     json_array_foreach(root, i, item)
-        if (*cc_json_text(item, "id"))
+        if (!cc_text_is_empty(cc_json_text(item, "id")))
             return false;
     return json_is_null(root) || json_is_array(root);
 }

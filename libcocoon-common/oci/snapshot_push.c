@@ -1,5 +1,4 @@
 /* contract/05 chapter 8: every layer, then the config, then the manifest; the tag is the commit point. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +22,7 @@ struct push {
     const struct cc_snapshot_push_options *options;
     struct cc_arena arena;
     struct cc_tar_reader *tar;
-    char *piece;
+    char *pieces[2]; /* one is read into while the other is spooled */
     struct cc_snapshot_config config;
     struct cc_manifest manifest; /* its texts and lists live in our arena */
     size_t layer_capacity, file_capacity;
@@ -46,12 +45,21 @@ static void drop_kept(struct push *push) {
     }
 }
 
+/* The disk is full: what was kept only in case goes first. */
+static bool make_room(void *ctx) {
+    struct push *push = (struct push *)ctx;
+    bool had_some = push->kept_count > 0;
+    drop_kept(push);
+    return had_some;
+}
+
 static void push_done(struct push *push) {
     drop_kept(push);
     cc_spool_close(&push->spool);
     cc_tar_reader_free(push->tar);
     cc_buf_done(&push->envelope);
-    free(push->piece);
+    free(push->pieces[0]);
+    free(push->pieces[1]);
     cc_arena_done(&push->arena);
 }
 
@@ -117,15 +125,7 @@ static CC_YIELDS int take_data(struct push *push, const char *data, size_t count
                           push->envelope.limit);
     if (!push->in_file)
         return 0;
-    struct cc_err failure = {0};
-    int rc = cc_spool_write(&push->spool, data, count, &failure);
-    if (rc && failure.status == ENOSPC && push->kept_count > 0) {
-        drop_kept(push);
-        rc = cc_spool_write(&push->spool, data, count, &failure);
-    }
-    if (rc && err)
-        *err = failure;
-    return rc;
+    return cc_spool_write(&push->spool, data, count, err);
 }
 
 static CC_YIELDS int send_spool(struct push *push, struct cc_spool *spool, bool force, struct cc_err *err) {
@@ -142,7 +142,7 @@ static void keep_spool(struct push *push) {
     struct cc_spool *kept = CC_NEW(struct cc_spool);
     *kept = push->spool;
     push->kept[push->kept_count++] = kept;
-    push->spool = (struct cc_spool){.fd = -1};
+    push->spool.fd = -1;
 }
 
 static CC_YIELDS int end_entry(struct push *push, struct cc_err *err) {
@@ -151,8 +151,9 @@ static CC_YIELDS int end_entry(struct push *push, struct cc_err *err) {
     if (!push->in_file)
         return 0;
     push->in_file = false;
-    cc_spool_seal(&push->spool);
-    int rc = send_spool(push, &push->spool, push->options->force_blobs, err);
+    int rc = cc_spool_seal(&push->spool, err);
+    if (rc == 0)
+        rc = send_spool(push, &push->spool, push->options->force_blobs, err);
     if (rc) {
         cc_err_wrap(err, "file %s", entry->name);
         return rc;
@@ -196,14 +197,16 @@ static CC_YIELDS int read_piece(const struct cc_reader *archive, char *piece, si
 }
 
 static CC_YIELDS int take_archive(struct push *push, const struct cc_reader *archive, struct cc_err *err) {
-    for (;;) {
+    for (size_t turn = 0;; turn++) {
+        char *piece = push->pieces[turn % 2];
         size_t count = 0;
-        int rc = read_piece(archive, push->piece, &count, err);
-        if (rc == 0 && count == 0)
-            return 0;
-        if (rc)
+        int rc = read_piece(archive, piece, &count, err);
+        /* What the spool still writes is in the other piece, which is read into next. */
+        if (rc == 0 && push->in_file)
+            rc = cc_spool_wait(&push->spool, err);
+        if (rc || count == 0)
             return rc;
-        cc_tar_reader_feed(push->tar, push->piece, count);
+        cc_tar_reader_feed(push->tar, piece, count);
         rc = take_events(push, err);
         if (rc)
             return rc;
@@ -342,9 +345,10 @@ int cc_snapshot_push(const struct cc_registry *registry, const struct cc_snapsho
         .registry = registry,
         .options = options,
         .tar = cc_tar_reader_new(),
-        .piece = (char *)cc_xmalloc(PIECE_BYTES),
-        .spool = {.fd = -1},
+        .pieces = {(char *)cc_xmalloc(PIECE_BYTES), (char *)cc_xmalloc(PIECE_BYTES)},
+        .spool = {.fd = -1, .make_room = make_room},
     };
+    push.spool.make_room_ctx = &push;
     cc_buf_init(&push.envelope, CC_SNAPSHOT_ENVELOPE_BYTES_MAX);
     /* An error of the stream comes before the exporter's, and that before a missing envelope (contract/05 8.3). */
     int rc = take_archive(&push, archive, err);

@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "aio/fiber.h"
 #include "aio/loop.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/file.h"
 
 int cc_spool_open(struct cc_spool *spool, const char *directory, struct cc_err *err) {
@@ -21,51 +23,92 @@ int cc_spool_open(struct cc_spool *spool, const char *directory, struct cc_err *
     }
     if (fd < 0)
         return cc_err_errno(err, errno, "spool file in %s", directory);
-    *spool = (struct cc_spool){.fd = fd, .hash = cc_sha256_new()};
+    spool->fd = fd;
+    spool->size = spool->read = spool->read_total = 0;
+    spool->hash = cc_sha256_new();
     return 0;
 }
 
-struct write_job {
-    struct cc_spool *spool;
-    const char *bytes;
-    size_t count;
-    int error;
-};
+/* --- writing: the two jobs of a piece ------------------------------------------------------------------------------- */
 
+/* On the worker pool; spool->size does not change while it runs. */
 static int write_piece(void *arg, struct cc_err *err) {
-    struct write_job *job = (struct write_job *)arg;
-    for (size_t done = 0; done < job->count;) {
-        ssize_t written =
-            pwrite(job->spool->fd, job->bytes + done, job->count - done, job->spool->size + (off_t)done);
+    struct cc_spool *spool = (struct cc_spool *)arg;
+    struct cc_spool_piece *piece = &spool->piece;
+    (void)err;
+    piece->error = 0;
+    for (size_t done = 0; done < piece->count;) {
+        ssize_t written = pwrite(spool->fd, piece->bytes + done, piece->count - done, spool->size + (off_t)done);
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0) {
-            job->error = written < 0 ? errno : EIO;
-            return cc_err_errno(err, job->error, "write to the spool");
+            piece->error = written < 0 ? errno : EIO;
+            return 0;
         }
         done += (size_t)written;
     }
-    cc_sha256_update(job->spool->hash, job->bytes, job->count);
     return 0;
 }
 
-int cc_spool_write(struct cc_spool *spool, const void *bytes, size_t count, struct cc_err *err) {
-    struct write_job job = {.spool = spool, .bytes = (const char *)bytes, .count = count};
-    int rc = cc_work(write_piece, &job, err);
-    if (rc == 0)
-        spool->size += (int64_t)count;
-    else if (err)
-        err->status = job.error;
-    return rc;
+static int hash_piece(void *arg, struct cc_err *err) {
+    const struct cc_spool *spool = (const struct cc_spool *)arg;
+    (void)err;
+    cc_sha256_update(spool->hash, spool->piece.bytes, spool->piece.count);
+    return 0;
 }
 
-void cc_spool_seal(struct cc_spool *spool) {
+static CC_YIELDS void run_write(void *arg) {
+    cc_ignore(cc_work(write_piece, arg, NULL), "the result is in piece.error");
+}
+
+static CC_YIELDS void run_hash(void *arg) {
+    cc_ignore(cc_work(hash_piece, arg, NULL), "it cannot fail");
+}
+
+int cc_spool_write(struct cc_spool *spool, const void *bytes, size_t count, struct cc_err *err) {
+    int rc = cc_spool_wait(spool, err);
+    if (rc)
+        return rc;
+    spool->piece.bytes = (const char *)bytes;
+    spool->piece.count = count;
+    struct cc_loop *loop = cc_loop_current();
+    spool->piece.writer = cc_fiber_start(loop, "spool write", run_write, spool);
+    spool->piece.hasher = cc_fiber_start(loop, "spool hash", run_hash, spool);
+    /* At the limit of fibers the work is done here. */
+    if (!spool->piece.writer)
+        run_write(spool);
+    if (!spool->piece.hasher)
+        run_hash(spool);
+    return 0;
+}
+
+int cc_spool_wait(struct cc_spool *spool, struct cc_err *err) {
+    struct cc_spool_piece *piece = &spool->piece;
+    cc_fiber_join(piece->writer);
+    cc_fiber_join(piece->hasher);
+    piece->writer = piece->hasher = NULL;
+    if (piece->error == ENOSPC && spool->make_room && spool->make_room(spool->make_room_ctx))
+        run_write(spool);
+    if (piece->error)
+        return cc_err_errno(err, piece->error, "write to the spool");
+    spool->size += (int64_t)piece->count;
+    piece->count = 0;
+    return 0;
+}
+
+int cc_spool_seal(struct cc_spool *spool, struct cc_err *err) {
     uint8_t hash[CC_SHA256_BYTES];
+    int rc = cc_spool_wait(spool, err);
+    if (rc)
+        return rc;
     cc_sha256_final(spool->hash, hash);
     cc_digest_format(hash, spool->digest);
     cc_sha256_free(spool->hash);
     spool->hash = NULL;
+    return 0;
 }
+
+/* --- reading -------------------------------------------------------------------------------------------------------- */
 
 struct read_job {
     const struct cc_spool *spool;
@@ -103,6 +146,9 @@ int cc_spool_rewind(void *ctx) {
 }
 
 void cc_spool_close(struct cc_spool *spool) {
+    cc_fiber_join(spool->piece.writer);
+    cc_fiber_join(spool->piece.hasher);
+    spool->piece = (struct cc_spool_piece){0};
     if (spool->hash)
         cc_sha256_free(spool->hash);
     if (spool->fd >= 0)

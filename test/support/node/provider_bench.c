@@ -247,10 +247,11 @@ static void run_body(void *argument) {
 }
 
 void provider_bench_run(const struct provider_bench_options *options, void (*body)(struct provider_bench *bench)) {
-    struct provider_bench bench = {.loop = cc_test_loop_virtual()};
+    struct provider_bench bench = {0};
 
     if (options)
         bench.options = *options;
+    bench.loop = cc_test_loop_seeded(bench.options.seed);
     cc_test_run_on(bench.loop, run_body, &(struct bench_body){&bench, body});
     cc_loop_free(bench.loop);
 }

@@ -28,6 +28,7 @@ struct provider_bench_options {
     bool no_registry;
     const char *cpu_class;
     enum vk_orphan_policy orphan_policy;
+    uint64_t seed; /* of the order of fibers; 0 = first in, first out */
 };
 
 struct provider_bench {

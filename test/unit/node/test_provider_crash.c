@@ -158,8 +158,15 @@ static void is_kept_as_latest(struct provider_bench *bench) {
     ck_assert_uint_eq(fake_host_snapshot_memory(bench->host, "proof"), 77);
 }
 
-static void sweep(const struct scenario *which, const struct provider_bench_options *options) {
+static void sweep(const struct scenario *which, const struct provider_bench_options *given) {
+    struct provider_bench_options shuffled = given ? *given : (struct provider_bench_options){0};
+    const struct provider_bench_options *options = &shuffled;
     size_t calls;
+
+    /* CRASH_SEED=n runs the fibers in another order. */
+    int64_t seed = 0;
+    if (cc_parse_int64(getenv("CRASH_SEED"), 0, INT64_MAX, &seed))
+        shuffled.seed = (uint64_t)seed;
 
     scenario = which;
     die_at = 0;

@@ -167,7 +167,8 @@ size_t cc_http_client_connections(const struct cc_http_client *client) {
     return count;
 }
 
-/* --- libcurl's callbacks: they fill buffers and wake, nothing else ------------------------------------------------- */
+/* --- libcurl's callbacks: they fill buffers and wake, nothing else -------------------------------------------------
+ */
 
 static void wake(struct cc_http_response *response) {
     cc_wake(&response->wait, waker);
@@ -270,7 +271,8 @@ static size_t on_send(char *bytes, size_t unit, size_t units, void *user) {
     return count;
 }
 
-/* --- setting up an exchange ---------------------------------------------------------------------------------------- */
+/* --- setting up an exchange ----------------------------------------------------------------------------------------
+ */
 
 static void set_blob(CURL *easy, CURLoption option, const char *text) {
     struct curl_blob blob = {.data = (void *)(uintptr_t)text, .len = strlen(text), .flags = CURL_BLOB_NOCOPY};
@@ -312,8 +314,9 @@ static void set_tls(struct cc_http_response *response, CURL *easy) {
 
 static void set_proxy(struct cc_http_response *response, CURL *easy, const struct cc_url *url) {
     struct cc_http_client *client = response->client;
-    const char *proxy = client->proxy_url ? client->proxy_url
-                                          : cc_proxy_rules_choose(&client->proxy_rules, url->scheme, url->host, url->port);
+    const char *proxy = client->proxy_url
+                            ? client->proxy_url
+                            : cc_proxy_rules_choose(&client->proxy_rules, url->scheme, url->host, url->port);
     if (client->unix_socket || !proxy)
         proxy = "";
     /* Go lets a SOCKS5 proxy resolve names. */
@@ -336,8 +339,8 @@ static void add_line(struct curl_slist **list, const char *line) {
     *list = longer;
 }
 
-/* libcurl takes SNI and the name to verify from the URL: so the URL gets the server name, and the connection and the Host
- * header keep the real host. */
+/* libcurl takes SNI and the name to verify from the URL: so the URL gets the server name, and the connection and the
+ * Host header keep the real host. */
 static void set_url(struct cc_http_response *response, CURL *easy, const char *text, const struct cc_url *url) {
     struct cc_arena *arena = &response->arena;
     const char *server_name = response->generation->server_name;
@@ -346,8 +349,9 @@ static void set_url(struct cc_http_response *response, CURL *easy, const char *t
         return;
     }
     const char *fake = cc_url_host_port(server_name, url->port, arena);
-    curl_easy_setopt(easy, CURLOPT_URL, cc_arena_printf(arena, "%s://%s%s%s%s", url->scheme, fake, url->path,
-                                                        url->query ? "?" : "", url->query ? url->query : ""));
+    curl_easy_setopt(easy, CURLOPT_URL,
+                     cc_arena_printf(arena, "%s://%s%s%s%s", url->scheme, fake, url->path, url->query ? "?" : "",
+                                     url->query ? url->query : ""));
     const char *real = cc_url_host_port(url->host, url->port, arena);
     add_line(&response->connect_to, cc_arena_printf(arena, "%s:%s", fake, real));
     curl_easy_setopt(easy, CURLOPT_CONNECT_TO, response->connect_to);
@@ -387,8 +391,8 @@ static bool method_has_body(const char *method) {
     return strcmp(method, "POST") == 0 || strcmp(method, "PUT") == 0 || strcmp(method, "PATCH") == 0;
 }
 
-/* Bodies go through the read callback and have no way to be rewound: on a kept connection that breaks before the answer,
- * libcurl would send a request again on its own, and a write must not be sent twice (contract/04 C5.5). */
+/* Bodies go through the read callback and have no way to be rewound: on a kept connection that breaks before the
+ * answer, libcurl would send a request again on its own, and a write must not be sent twice (contract/04 C5.5). */
 static void set_body(struct cc_http_response *response, CURL *easy, const struct cc_http_request *request) {
     bool streamed = request->stream.read != NULL;
     if (strcmp(request->method, "HEAD") == 0)
@@ -470,7 +474,8 @@ static int set_up(struct cc_http_response *response, const struct cc_http_reques
     return 0;
 }
 
-/* --- the exchange on the caller's fiber ---------------------------------------------------------------------------- */
+/* --- the exchange on the caller's fiber ----------------------------------------------------------------------------
+ */
 
 static void update_pauses(struct cc_http_response *response) {
     int bits = (response->receive_paused ? CURLPAUSE_RECV : 0) | (response->send_paused ? CURLPAUSE_SEND : 0);
@@ -634,8 +639,7 @@ int cc_http_read(struct cc_http_response *response, void *bytes, size_t capacity
         return head_error(response, err);
     if (response->transfer.result != CURLE_OK)
         return cc_err_set(err, CC_PROTOCOL, "%s: the response body was cut short: %s", response->target,
-                          *response->curl_error ? response->curl_error
-                                                : curl_easy_strerror(response->transfer.result));
+                          *response->curl_error ? response->curl_error : curl_easy_strerror(response->transfer.result));
     *ret_count = 0;
     return 0;
 }

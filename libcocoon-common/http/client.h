@@ -22,18 +22,18 @@ struct cc_http_tls {
     const char *ca_pem;          /* NULL = system roots (SSL_CERT_FILE, SSL_CERT_DIR as Go reads them) */
     const char *certificate_pem; /* client certificate and key, both or none */
     const char *key_pem;
-    const char *server_name;     /* replaces the host for SNI and verification; NULL = the host */
-    bool insecure;               /* no verification at all */
+    const char *server_name; /* replaces the host for SNI and verification; NULL = the host */
+    bool insecure;           /* no verification at all */
 };
 
 struct cc_http_client_options {
     struct cc_http_tls tls;
-    const char *user_agent;      /* copied */
-    const char *proxy_url;       /* copied; NULL = HTTP(S)_PROXY / NO_PROXY of the environment, "" = none */
-    int connections_per_host;    /* 0 = 32 */
-    int64_t connect_timeout_ms;  /* 0 = 30 s (DNS and TCP and TLS) */
-    const char *unix_socket;     /* copied; connect there instead of to the host */
-    int buffer_bytes;            /* libcurl's buffer of each open exchange; 0 = 16 KiB, bulk transfers want more */
+    const char *user_agent;     /* copied */
+    const char *proxy_url;      /* copied; NULL = HTTP(S)_PROXY / NO_PROXY of the environment, "" = none */
+    int connections_per_host;   /* 0 = 32 */
+    int64_t connect_timeout_ms; /* 0 = 30 s (DNS and TCP and TLS) */
+    const char *unix_socket;    /* copied; connect there instead of to the host */
+    int buffer_bytes;           /* libcurl's buffer of each open exchange; 0 = 16 KiB, bulk transfers want more */
     const char *(*getenv)(void *ctx, const char *name); /* proxy and root variables; NULL = getenv(3) */
     void *getenv_ctx;
 };
@@ -55,23 +55,26 @@ struct cc_http_request {
     const char *url;
     const struct cc_http_header *headers; /* may be NULL */
     size_t header_count;
-    const void *body;        /* whole body, or NULL; copied */
+    const void *body; /* whole body, or NULL; copied */
     size_t body_bytes;
-    struct cc_reader stream; /* body as a stream when stream.read != NULL; it runs on the caller's fiber, inside
-                              * cc_http_open and, when the server answers early, cc_http_read; its ctx lives until close */
-    int64_t stream_bytes;    /* its length (Content-Length); -1 = chunked */
+    struct cc_reader
+        stream;           /* body as a stream when stream.read != NULL; it runs on the caller's fiber, inside
+                           * cc_http_open and, when the server answers early, cc_http_read; its ctx lives until close */
+    int64_t stream_bytes; /* its length (Content-Length); -1 = chunked */
 };
 
 struct cc_http_response; /* an open exchange */
 
 /* Sends the request and waits for the response head. The caller must cc_http_response_close.
  * Errors: UNAVAILABLE (could not connect, DNS, TLS: nothing was sent), DENIED never (statuses are not errors here),
- * OUTCOME_UNKNOWN (sent, connection lost before a whole head; a request with a body is never sent twice), PROTOCOL, TIMEOUT and CANCELED (the scope's; when the
- * request may have been sent the message says so), LIMIT (headers too large), or the body stream's own error. */
+ * OUTCOME_UNKNOWN (sent, connection lost before a whole head; a request with a body is never sent twice), PROTOCOL,
+ * TIMEOUT and CANCELED (the scope's; when the request may have been sent the message says so), LIMIT (headers too
+ * large), or the body stream's own error. */
 CC_YIELDS CC_MUST_USE int cc_http_open(struct cc_http_client *client, const struct cc_http_request *request,
                                        struct cc_http_response **ret, struct cc_err *err);
 int cc_http_status(const struct cc_http_response *response);
-/* First header of that name (case-insensitive), NULL when absent. Lives until close. Trailers join once the body was read. */
+/* First header of that name (case-insensitive), NULL when absent. Lives until close. Trailers join once the body was
+ * read. */
 const char *cc_http_header(const struct cc_http_response *response, const char *name);
 /* The k-th header of that name, for WWW-Authenticate. */
 const char *cc_http_header_at(const struct cc_http_response *response, const char *name, size_t k);

@@ -11,8 +11,9 @@
 #include "base/file.h"
 
 #define IDLE_CONNECTIONS_MAX 100L
-/* An idle connection to a peer that has gone silent is given up after 45 s: a watch on it has to be taken up again within a
- * minute (field case F10). With TCP_USER_TIMEOUT set the kernel goes by that time and not by the number of probes. */
+/* An idle connection to a peer that has gone silent is given up after 45 s: a watch on it has to be taken up again
+ * within a minute (field case F10). With TCP_USER_TIMEOUT set the kernel goes by that time and not by the number of
+ * probes. */
 #define KEEPALIVE_S 30
 #define KEEPALIVE_INTERVAL_S 5
 #define KEEPALIVE_PROBES 3

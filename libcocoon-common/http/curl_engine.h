@@ -1,7 +1,7 @@
 /* One libcurl multi handle on the loop: socket watchers, the timer, and completion. Private to http/client.c.
  *
- * libcurl runs from watcher and timer callbacks, and from fibers that add, pause or remove a transfer; never from inside
- * its own callbacks. Its callbacks only fill buffers and wake fibers. */
+ * libcurl runs from watcher and timer callbacks, and from fibers that add, pause or remove a transfer; never from
+ * inside its own callbacks. Its callbacks only fill buffers and wake fibers. */
 #ifndef CC_HTTP_CURL_ENGINE_H
 #define CC_HTTP_CURL_ENGINE_H
 
@@ -14,7 +14,7 @@
 struct cc_curl_transfer {
     CURL *easy;
     bool done;
-    CURLcode result; /* once done */
+    CURLcode result;                                     /* once done */
     void (*finished)(struct cc_curl_transfer *transfer); /* wakes; runs outside of libcurl */
 };
 

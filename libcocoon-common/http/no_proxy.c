@@ -64,8 +64,8 @@ static bool network_matches(char *entry, const struct address *host, bool *ret_i
     return same_prefix(&network, host, is_v4_text ? bits + 96 : bits);
 }
 
-/* Splits "host:port" and "[v6]:port"; an entry of another form (a bare IPv6 address too) is a host without port. False: an
- * entry with a port and no host, to be ignored. */
+/* Splits "host:port" and "[v6]:port"; an entry of another form (a bare IPv6 address too) is a host without port. False:
+ * an entry with a port and no host, to be ignored. */
 static bool split_entry(char *entry, char **ret_host, const char **ret_port) {
     char *last = strrchr(entry, ':');
     *ret_host = entry;

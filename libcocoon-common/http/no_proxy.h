@@ -13,10 +13,11 @@ struct cc_proxy_rules {
 };
 /* Upper-case names win over lower-case ones; with REQUEST_METHOD set (CGI) HTTP_PROXY is ignored, since a client could
  * have set it. getenv_fn NULL = getenv(3). */
-void cc_proxy_rules_init(struct cc_proxy_rules *rules, const char *(*getenv_fn)(void *ctx, const char *name), void *ctx);
+void cc_proxy_rules_init(struct cc_proxy_rules *rules, const char *(*getenv_fn)(void *ctx, const char *name),
+                         void *ctx);
 void cc_proxy_rules_done(struct cc_proxy_rules *rules);
-/* The proxy's URL (borrowed), NULL = connect directly. scheme "http" or "https"; host lower case, IPv6 without brackets.
- * localhost and loopback addresses never use a proxy. */
+/* The proxy's URL (borrowed), NULL = connect directly. scheme "http" or "https"; host lower case, IPv6 without
+ * brackets. localhost and loopback addresses never use a proxy. */
 const char *cc_proxy_rules_choose(const struct cc_proxy_rules *rules, const char *scheme, const char *host, int port);
 /* True when host:port matches an entry of a NO_PROXY list. */
 bool cc_no_proxy_matches(const char *list, const char *host, int port);

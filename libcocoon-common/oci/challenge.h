@@ -11,8 +11,8 @@ struct cc_challenge {
     enum cc_challenge_scheme scheme;
     const char *realm, *service, *scope; /* in the arena; "" when not given */
 };
-/* The first Basic or Bearer challenge of one header value, which may hold several. False when there is none, or when the
- * text is malformed before the end of the first such challenge. */
+/* The first Basic or Bearer challenge of one header value, which may hold several. False when there is none, or when
+ * the text is malformed before the end of the first such challenge. */
 bool cc_challenge_parse(const char *header, struct cc_arena *arena, struct cc_challenge *ret);
 
 #endif

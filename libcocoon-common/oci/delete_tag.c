@@ -1,5 +1,5 @@
-/* The procedure of the decisions page, 'Deleting a tag': it must work on registries that delete by digest only, and never
- * remove another tag. */
+/* The procedure of the decisions page, 'Deleting a tag': it must work on registries that delete by digest only, and
+ * never remove another tag. */
 #include <stdio.h>
 #include <string.h>
 
@@ -82,8 +82,8 @@ static CC_YIELDS int put_empty_document(const struct deletion *deletion, struct 
                                              (int64_t)strlen(CC_EMPTY_JSON), &body, rewind_empty_document, false, err);
 }
 
-/* The deletion of the tombstone was refused: the tag must name its snapshot again, else a sleeping VM would read as absent.
- * A cancelled caller must not leave that half done. */
+/* The deletion of the tombstone was refused: the tag must name its snapshot again, else a sleeping VM would read as
+ * absent. A cancelled caller must not leave that half done. */
 static CC_YIELDS void put_back(const struct deletion *deletion, const struct cc_manifest_bytes *original,
                                struct cc_err *err) {
     const struct cc_registry *registry = deletion->registry;

@@ -33,7 +33,7 @@ static const json_t *find_entry(const json_t *auths, const char *key) {
         return exact;
     const char *name;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)auths, name, value) {
+    json_object_foreach ((json_t *)(uintptr_t)auths, name, value) {
         if (entry_names_host(name, key))
             return value;
     }
@@ -70,8 +70,9 @@ static int take_entry(const struct lookup *lookup, const json_t *entry, bool *re
         return rc;
     *ret_found = *credentials.username || *credentials.password || *credentials.registry_token;
     if (!*ret_found && !cc_text_is_empty(cc_json_text(entry, "identitytoken")))
-        return cc_err_set(err, CC_UNSUPPORTED, "the entry has an identity token only; accepted are user and password, "
-                                               "or a registry token");
+        return cc_err_set(err, CC_UNSUPPORTED,
+                          "the entry has an identity token only; accepted are user and password, "
+                          "or a registry token");
     if (*ret_found)
         *ret = credentials;
     return 0;

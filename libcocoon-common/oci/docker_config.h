@@ -1,4 +1,5 @@
-/* Registry credentials from Docker's configuration: contract/05 11.6, contract/04 B9, decision 81. Read anew at each call. */
+/* Registry credentials from Docker's configuration: contract/05 11.6, contract/04 B9, decision 81. Read anew at each
+ * call. */
 #ifndef CC_OCI_DOCKER_CONFIG_H
 #define CC_OCI_DOCKER_CONFIG_H
 
@@ -12,10 +13,9 @@ struct cc_registry_credentials {
     const char *username, *password; /* "" when there are none */
     const char *registry_token;      /* a ready bearer token; "" when none */
 };
-/* DOCKER_AUTH_CONFIG first, then the configuration file; in each the key <host>/<repository>, then <host>. All members ""
- * when nothing is found: anonymous. repository: the whole path.
- * Errors: INVALID (text or file that cannot be parsed), DENIED or IO (file), UNSUPPORTED (an entry that has an identity
- * token only). Texts live in the arena. */
+/* DOCKER_AUTH_CONFIG first, then the configuration file; in each the key <host>/<repository>, then <host>. All members
+ * "" when nothing is found: anonymous. repository: the whole path. Errors: INVALID (text or file that cannot be
+ * parsed), DENIED or IO (file), UNSUPPORTED (an entry that has an identity token only). Texts live in the arena. */
 CC_MUST_USE int cc_docker_config_lookup(const char *(*getenv_fn)(void *ctx, const char *name), void *ctx,
                                         const char *host, const char *repository, struct cc_arena *arena,
                                         struct cc_registry_credentials *ret, struct cc_err *err);

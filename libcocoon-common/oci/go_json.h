@@ -1,5 +1,5 @@
-/* JSON text byte for byte as Go's encoding/json writes it, for documents whose digest upstream computes too: '<', '>', '&',
- * U+2028 and U+2029 escaped, invalid UTF-8 as \ufffd, members in the order they are added (contract/05 4). */
+/* JSON text byte for byte as Go's encoding/json writes it, for documents whose digest upstream computes too: '<', '>',
+ * '&', U+2028 and U+2029 escaped, invalid UTF-8 as \ufffd, members in the order they are added (contract/05 4). */
 #ifndef CC_OCI_GO_JSON_H
 #define CC_OCI_GO_JSON_H
 

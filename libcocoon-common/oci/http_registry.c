@@ -17,11 +17,12 @@
 #define TAG_PAGES_MAX 10000
 #define TAG_PAGE_BYTES_MAX ((size_t)16 * 1024 * 1024)
 
-static const char manifest_accept[] =
-    "application/vnd.docker.distribution.manifest.v1+json,application/vnd.docker.distribution.manifest.v1+prettyjws,"
-    CC_TYPE_DOCKER_MANIFEST "," CC_TYPE_OCI_MANIFEST "," CC_TYPE_DOCKER_LIST "," CC_TYPE_OCI_INDEX;
+static const char manifest_accept[] = "application/vnd.docker.distribution.manifest.v1+json,application/"
+                                      "vnd.docker.distribution.manifest.v1+prettyjws," CC_TYPE_DOCKER_MANIFEST
+                                      "," CC_TYPE_OCI_MANIFEST "," CC_TYPE_DOCKER_LIST "," CC_TYPE_OCI_INDEX;
 
-/* --- manifests --------------------------------------------------------------------------------------------------------- */
+/* --- manifests
+ * --------------------------------------------------------------------------------------------------------- */
 
 /* A digest of a kind that we do not compute is treated like none. */
 static void copy_digest(const struct cc_http_response *response, char ret[CC_DIGEST_BYTES]) {
@@ -147,7 +148,8 @@ static CC_YIELDS int delete_manifest(void *ctx, const char *repository, const ch
     return rc;
 }
 
-/* --- tags ---------------------------------------------------------------------------------------------------------------- */
+/* --- tags
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 /* The target of rel="next" in a Link header; NULL when there is none. */
 static const char *next_link(const struct cc_http_response *response, struct cc_arena *arena) {
@@ -232,7 +234,8 @@ static CC_YIELDS int list_tags(void *ctx, const char *repository, struct cc_aren
     return 0;
 }
 
-/* --- reading blobs ------------------------------------------------------------------------------------------------------ */
+/* --- reading blobs
+ * ------------------------------------------------------------------------------------------------------ */
 
 struct hash_job {
     struct cc_sha256 *hash;
@@ -323,7 +326,8 @@ static CC_YIELDS int get_blob(void *ctx, const char *repository, const char *dig
     return rc;
 }
 
-/* --- the port -------------------------------------------------------------------------------------------------------------- */
+/* --- the port
+ * -------------------------------------------------------------------------------------------------------------- */
 
 static const struct cc_registry_ops http_ops = {
     .has_manifest = has_manifest,

@@ -10,11 +10,12 @@
 
 struct cc_http_registry;
 struct cc_http_registry_options {
-    struct cc_registry_base base;           /* borrowed until free */
+    struct cc_registry_base base; /* borrowed until free */
     const char *user_agent;
     const char *(*getenv)(void *ctx, const char *name); /* docker config lookup; NULL = getenv(3) */
     void *getenv_ctx;
-    int64_t retry_wait_ms; /* before the second attempt, three times as long before the third; 0 = 1 s (contract/05 11.4) */
+    int64_t
+        retry_wait_ms; /* before the second attempt, three times as long before the third; 0 = 1 s (contract/05 11.4) */
 };
 /* No network traffic yet: the first call pings, chooses https or http (http only for local hosts) and authenticates.
  * Successes are remembered until they expire, failures never. */

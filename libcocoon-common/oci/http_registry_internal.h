@@ -35,7 +35,8 @@ struct cc_http_registry {
     int64_t retry_wait_ms;
 };
 
-/* --- registry_fetch.c ---------------------------------------------------------------------------------------------- */
+/* --- registry_fetch.c ----------------------------------------------------------------------------------------------
+ */
 
 /* A request; GET and HEAD follow up to 10 redirects. */
 struct cc_registry_fetch {
@@ -58,16 +59,16 @@ bool cc_registry_code_is_retried(int code);
 /* 1 s before the second attempt, 3 s before the third, each plus up to 10 %. attempt: 1 = the first has failed. */
 CC_YIELDS CC_MUST_USE int cc_registry_backoff(const struct cc_http_registry *registry, int attempt, struct cc_err *err);
 
-/* Turns an unexpected status into an error: reads the body for the registry's error codes. what: e.g. "put manifest a:b".
- * absent_is_an_answer: a 404 is NOT_FOUND (decision 4); else it is UNAVAILABLE. *ret_temporary (may be NULL): contract/05
- * 11.4, whether a whole upload is tried again. */
+/* Turns an unexpected status into an error: reads the body for the registry's error codes. what: e.g. "put manifest
+ * a:b". absent_is_an_answer: a 404 is NOT_FOUND (decision 4); else it is UNAVAILABLE. *ret_temporary (may be NULL):
+ * contract/05 11.4, whether a whole upload is tried again. */
 CC_YIELDS int cc_registry_status_error(struct cc_http_response *response, const char *what, bool absent_is_an_answer,
                                        bool *ret_temporary, struct cc_err *err);
 
 /* True when both URLs name the same scheme, host and port. */
 bool cc_registry_same_origin(const char *a, const char *b);
-/* Resolves a Location or Link of `from` and checks it: no clear text after https, no private or loopback address literal
- * that is not the registry itself (contract/05 11.2, 11.6). */
+/* Resolves a Location or Link of `from` and checks it: no clear text after https, no private or loopback address
+ * literal that is not the registry itself (contract/05 11.2, 11.6). */
 CC_MUST_USE int cc_registry_resolve(const struct cc_http_registry *registry, const char *from, const char *location,
                                     struct cc_arena *arena, const char **ret, struct cc_err *err);
 /* scheme://host of the registry; a ping must have been answered. */
@@ -75,7 +76,8 @@ const char *cc_registry_origin(const struct cc_http_registry *registry, struct c
 /* Hosts for which clear text may be tried (contract/05 11.5). */
 bool cc_registry_host_is_local(const char *host);
 
-/* --- registry_auth.c ------------------------------------------------------------------------------------------------ */
+/* --- registry_auth.c ------------------------------------------------------------------------------------------------
+ */
 
 enum cc_registry_action { CC_REGISTRY_PULL, CC_REGISTRY_PUSH, CC_REGISTRY_DELETE };
 
@@ -87,7 +89,8 @@ struct cc_registry_session {
     enum cc_registry_action action;
     const char *authorization; /* NULL = none */
 };
-/* Checks the repository, pings on the first call, authenticates. Caller cc_registry_session_close()s also on failure. */
+/* Checks the repository, pings on the first call, authenticates. Caller cc_registry_session_close()s also on failure.
+ */
 CC_YIELDS CC_MUST_USE int cc_registry_session_open(struct cc_http_registry *registry, const char *repository,
                                                    enum cc_registry_action action, struct cc_registry_session *session,
                                                    struct cc_err *err);
@@ -95,23 +98,23 @@ void cc_registry_session_close(struct cc_registry_session *session);
 /* Sends with the session's authorization. A 401 with a challenge: new authorization and the same request once more;
  * `rewind` (may be NULL) restarts a stream. No retries. */
 CC_YIELDS CC_MUST_USE int cc_registry_send(struct cc_registry_session *session, struct cc_registry_fetch *fetch,
-                                           int (*rewind)(void *ctx), struct cc_http_response **ret,
-                                           struct cc_err *err);
+                                           int (*rewind)(void *ctx), struct cc_http_response **ret, struct cc_err *err);
 /* The same with up to 3 attempts. */
 CC_YIELDS CC_MUST_USE int cc_registry_send_retrying(struct cc_registry_session *session,
                                                     struct cc_registry_fetch *fetch, struct cc_http_response **ret,
                                                     struct cc_err *err);
 void cc_registry_forget_tokens(struct cc_http_registry *registry);
 
-/* --- registry_upload.c ------------------------------------------------------------------------------------------------ */
+/* --- registry_upload.c
+ * ------------------------------------------------------------------------------------------------ */
 
 CC_YIELDS int cc_registry_has_blob(void *ctx, const char *repository, const char *digest, bool *ret_present,
                                    struct cc_err *err);
 CC_YIELDS int cc_registry_put_blob(void *ctx, const char *repository, const char *digest, int64_t size,
                                    const struct cc_reader *body, int (*rewind)(void *ctx), bool force,
                                    struct cc_err *err);
-CC_YIELDS int cc_registry_put_manifest(void *ctx, const char *repository, const char *reference,
-                                       const char *media_type, const void *bytes, size_t count, struct cc_err *err);
+CC_YIELDS int cc_registry_put_manifest(void *ctx, const char *repository, const char *reference, const char *media_type,
+                                       const void *bytes, size_t count, struct cc_err *err);
 /* {origin}/v2/{repository}/{kind}/{reference}; INVALID when the reference is neither a tag nor a digest. */
 CC_MUST_USE int cc_registry_url(struct cc_registry_session *session, const char *kind, const char *reference,
                                 const char **ret, struct cc_err *err);

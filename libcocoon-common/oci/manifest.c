@@ -44,7 +44,7 @@ static int take_annotations(const json_t *object, struct cc_arena *arena, struct
         return wrong_type(err, "annotations");
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)map, key, value) {
+    json_object_foreach ((json_t *)(uintptr_t)map, key, value) {
         if (!json_is_string(value))
             return wrong_type(err, key);
     }

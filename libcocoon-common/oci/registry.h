@@ -21,15 +21,15 @@
 #define CC_MANIFEST_BYTES_MAX ((size_t)100 * 1024 * 1024)
 
 struct cc_manifest_bytes {
-    struct cc_buf body;          /* initialised by the callee, caller cc_manifest_bytes_done */
+    struct cc_buf body; /* initialised by the callee, caller cc_manifest_bytes_done */
     char media_type[128];
     char digest[CC_DIGEST_BYTES]; /* Docker-Content-Digest, or "" when the registry sent none */
 };
 void cc_manifest_bytes_done(struct cc_manifest_bytes *manifest);
 
 struct cc_registry_ops {
-    /* reference: a tag, or a digest (contains ':'). HEAD: *ret_present; ret_digest (CC_DIGEST_BYTES, may be NULL) "" when
-     * the registry sent none; *ret_bytes (may be NULL) the manifest's size, -1 when it sent none. */
+    /* reference: a tag, or a digest (contains ':'). HEAD: *ret_present; ret_digest (CC_DIGEST_BYTES, may be NULL) ""
+     * when the registry sent none; *ret_bytes (may be NULL) the manifest's size, -1 when it sent none. */
     CC_YIELDS int (*has_manifest)(void *ctx, const char *repository, const char *reference, bool *ret_present,
                                   char *ret_digest, int64_t *ret_bytes, struct cc_err *err);
     /* NOT_FOUND when absent. */
@@ -38,18 +38,20 @@ struct cc_registry_ops {
     /* err->reason holds the registry's error code (MANIFEST_BLOB_UNKNOWN, ...). */
     CC_YIELDS int (*put_manifest)(void *ctx, const char *repository, const char *reference, const char *media_type,
                                   const void *bytes, size_t count, struct cc_err *err);
-    /* One DELETE of a tag or digest, no fallback: 404 is success. UNSUPPORTED: 400/405 as decisions 'Deleting a tag' 2. */
+    /* One DELETE of a tag or digest, no fallback: 404 is success. UNSUPPORTED: 400/405 as decisions 'Deleting a tag' 2.
+     */
     CC_YIELDS int (*delete_manifest)(void *ctx, const char *repository, const char *reference, struct cc_err *err);
     /* All pages. A repository without tags or unknown: empty list. */
     CC_YIELDS int (*list_tags)(void *ctx, const char *repository, struct cc_arena *arena, struct cc_strlist *ret,
                                struct cc_err *err);
     CC_YIELDS int (*has_blob)(void *ctx, const char *repository, const char *digest, bool *ret_present,
                               struct cc_err *err);
-    /* Sends `size` bytes from `body`. force: without asking first (F26). rewind(ctx) lets a retry start again; NULL = no
-     * retry once bytes were read. */
+    /* Sends `size` bytes from `body`. force: without asking first (F26). rewind(ctx) lets a retry start again; NULL =
+     * no retry once bytes were read. */
     CC_YIELDS int (*put_blob)(void *ctx, const char *repository, const char *digest, int64_t size,
                               const struct cc_reader *body, int (*rewind)(void *ctx), bool force, struct cc_err *err);
-    /* Streams the blob into sink; digest and exact size (-1 = unknown) are verified: PROTOCOL when they do not match. */
+    /* Streams the blob into sink; digest and exact size (-1 = unknown) are verified: PROTOCOL when they do not match.
+     */
     CC_YIELDS int (*get_blob)(void *ctx, const char *repository, const char *digest, int64_t size,
                               const struct cc_writer *sink, struct cc_err *err);
 };

@@ -23,7 +23,8 @@ struct cc_registry_token {
     UT_hash_handle hh;
 };
 
-/* --- the cache ----------------------------------------------------------------------------------------------------- */
+/* --- the cache -----------------------------------------------------------------------------------------------------
+ */
 
 static const char *const scope_actions[] = {
     [CC_REGISTRY_PULL] = "pull", [CC_REGISTRY_PUSH] = "push,pull", [CC_REGISTRY_DELETE] = "push,pull,delete"};
@@ -38,7 +39,7 @@ static void drop_token(struct cc_http_registry *registry, struct cc_registry_tok
 
 void cc_registry_forget_tokens(struct cc_http_registry *registry) {
     struct cc_registry_token *token, *next;
-    HASH_ITER(hh, registry->tokens, token, next) {
+    HASH_ITER (hh, registry->tokens, token, next) {
         drop_token(registry, token);
     }
 }
@@ -64,7 +65,7 @@ static void make_room(struct cc_http_registry *registry) {
     struct cc_registry_token *token, *next;
     if (HASH_COUNT(registry->tokens) < CC_REGISTRY_TOKENS_MAX)
         return;
-    HASH_ITER(hh, registry->tokens, token, next) {
+    HASH_ITER (hh, registry->tokens, token, next) {
         if (!cc_mono_is_before(cc_now_mono(), token->expires))
             drop_token(registry, token);
     }
@@ -91,7 +92,8 @@ static void remember_token(struct cc_registry_session *session, const char *auth
     HASH_ADD_KEYPTR(hh, registry->tokens, token->key, strlen(token->key), token);
 }
 
-/* --- ping ------------------------------------------------------------------------------------------------------------- */
+/* --- ping
+ * ------------------------------------------------------------------------------------------------------------- */
 
 /* Keeps the first Basic or Bearer challenge of a 401; false when there is none. */
 static bool learn_challenge(struct cc_http_registry *registry, const struct cc_http_response *response) {
@@ -155,8 +157,7 @@ static CC_YIELDS int open_ping_any(struct cc_http_registry *registry, const char
 static CC_YIELDS int ping_once(struct cc_http_registry *registry, bool *ret_again, struct cc_err *err) {
     struct cc_http_response *response cc_cleanup(cc_http_response_close_p) = NULL;
     const char *scheme = registry->scheme;
-    int rc = scheme ? open_ping(registry, scheme, &response, err)
-                    : open_ping_any(registry, &scheme, &response, err);
+    int rc = scheme ? open_ping(registry, scheme, &response, err) : open_ping_any(registry, &scheme, &response, err);
     *ret_again = cc_registry_code_is_retried(rc);
     if (rc)
         return rc;
@@ -167,7 +168,8 @@ static CC_YIELDS int ping_once(struct cc_http_registry *registry, bool *ret_agai
     if (status != 200 && status != 401)
         return cc_registry_status_error(response, "GET /v2/", false, NULL, err);
     if (status == 200) {
-        registry->challenge = (struct cc_challenge){.scheme = CC_CHALLENGE_NONE, .realm = "", .service = "", .scope = ""};
+        registry->challenge =
+            (struct cc_challenge){.scheme = CC_CHALLENGE_NONE, .realm = "", .service = "", .scope = ""};
         registry->challenge_known = true;
     }
     registry->scheme = scheme;
@@ -191,7 +193,8 @@ static CC_YIELDS int ping(struct cc_http_registry *registry, struct cc_err *err)
     return 0;
 }
 
-/* --- tokens -------------------------------------------------------------------------------------------------------------- */
+/* --- tokens
+ * -------------------------------------------------------------------------------------------------------------- */
 
 static int find_credentials(struct cc_registry_session *session, struct cc_registry_credentials *ret,
                             struct cc_err *err) {

@@ -11,7 +11,8 @@
 
 #define REDIRECTS_MAX 10
 
-/* --- hosts ----------------------------------------------------------------------------------------------------------- */
+/* --- hosts -----------------------------------------------------------------------------------------------------------
+ */
 
 static bool is_private_v4(const uint8_t a[4]) {
     return a[0] == 10 || a[0] == 127 || a[0] == 0 || (a[0] == 172 && (a[1] & 0xf0) == 16) ||
@@ -80,10 +81,11 @@ int cc_registry_resolve(const struct cc_http_registry *registry, const char *fro
     return 0;
 }
 
-/* --- one request ------------------------------------------------------------------------------------------------------ */
+/* --- one request
+ * ------------------------------------------------------------------------------------------------------ */
 
-static CC_YIELDS int open_one(struct cc_http_registry *registry, const struct cc_registry_fetch *fetch,
-                              const char *url, struct cc_http_response **ret, struct cc_err *err) {
+static CC_YIELDS int open_one(struct cc_http_registry *registry, const struct cc_registry_fetch *fetch, const char *url,
+                              struct cc_http_response **ret, struct cc_err *err) {
     struct cc_arena arena cc_cleanup(cc_arena_done) = {0};
     struct cc_http_header headers[3];
     size_t count = 0;
@@ -135,7 +137,8 @@ int cc_registry_fetch_once(struct cc_http_registry *registry, struct cc_registry
     return cc_err_set(err, CC_PROTOCOL, "more than %d redirects", REDIRECTS_MAX);
 }
 
-/* --- retries and errors ------------------------------------------------------------------------------------------------ */
+/* --- retries and errors
+ * ------------------------------------------------------------------------------------------------ */
 
 bool cc_registry_status_is_retried(int status) {
     static const int statuses[] = {408, 429, 499, 500, 502, 503, 504, 522};
@@ -212,7 +215,7 @@ static CC_YIELDS void read_errors(struct cc_http_response *response, struct erro
         return;
     size_t index;
     json_t *item;
-    json_array_foreach(cc_json_member(root, "errors"), index, item) {
+    json_array_foreach (cc_json_member(root, "errors"), index, item) {
         add_error(list, item);
     }
 }

@@ -1,5 +1,5 @@
-/* Writing: blobs as POST, PATCH, PUT, and manifests (contract/05 11.2). There is no retry of a single request: the whole
- * operation begins again, with a new upload session and the whole body (11.4, field case F24). */
+/* Writing: blobs as POST, PATCH, PUT, and manifests (contract/05 11.2). There is no retry of a single request: the
+ * whole operation begins again, with a new upload session and the whole body (11.4, field case F24). */
 #include <inttypes.h>
 #include <string.h>
 
@@ -27,7 +27,8 @@ static CC_YIELDS int send_small(struct cc_registry_session *session, struct cc_r
     return cc_registry_send(session, fetch, NULL, ret, err);
 }
 
-/* --- has blob --------------------------------------------------------------------------------------------------------- */
+/* --- has blob
+ * --------------------------------------------------------------------------------------------------------- */
 
 int cc_registry_has_blob(void *ctx, const char *repository, const char *digest, bool *ret_present, struct cc_err *err) {
     struct cc_registry_session session cc_cleanup(cc_registry_session_close) = {0};
@@ -48,7 +49,8 @@ int cc_registry_has_blob(void *ctx, const char *repository, const char *digest, 
     return 0;
 }
 
-/* --- put blob --------------------------------------------------------------------------------------------------------- */
+/* --- put blob
+ * --------------------------------------------------------------------------------------------------------- */
 
 struct upload {
     struct cc_registry_session *session;
@@ -56,9 +58,9 @@ struct upload {
     int64_t size;
     struct cc_reader body;
     int (*rewind)(void *ctx);
-    int64_t read;          /* of the body in this attempt */
+    int64_t read;           /* of the body in this attempt */
     struct cc_scope *stall; /* moved on with each piece */
-    bool temporary;        /* of the last failure */
+    bool temporary;         /* of the last failure */
 };
 
 static void move_stall_deadline(struct cc_scope *scope) {
@@ -121,9 +123,9 @@ static CC_YIELDS int blob_is_there(struct upload *upload, bool *ret_there, struc
 static CC_YIELDS int start_session(struct upload *upload, const char **ret_location, struct cc_err *err) {
     struct cc_http_response *response cc_cleanup(cc_http_response_close_p) = NULL;
     struct cc_arena *arena = &upload->session->arena;
-    const char *url = cc_arena_printf(arena, "%s/v2/%s/blobs/uploads/",
-                                      cc_registry_origin(upload->session->registry, arena),
-                                      upload->session->repository);
+    const char *url =
+        cc_arena_printf(arena, "%s/v2/%s/blobs/uploads/", cc_registry_origin(upload->session->registry, arena),
+                        upload->session->repository);
     struct cc_registry_fetch fetch = {.method = "POST", .url = url, .content_type = "application/json"};
     int rc = send_small(upload->session, &fetch, &response, err);
     if (rc)
@@ -196,8 +198,7 @@ int cc_registry_put_blob(void *ctx, const char *repository, const char *digest, 
     struct cc_http_registry *registry = (struct cc_http_registry *)ctx;
     for (int attempt = 1;; attempt++) {
         struct cc_registry_session session cc_cleanup(cc_registry_session_close) = {0};
-        struct upload upload = {
-            .session = &session, .digest = digest, .size = size, .body = *body, .rewind = rewind};
+        struct upload upload = {.session = &session, .digest = digest, .size = size, .body = *body, .rewind = rewind};
         int rc;
         {
             CC_DEADLINE_MS(CC_REGISTRY_CALL_MS);
@@ -217,7 +218,8 @@ int cc_registry_put_blob(void *ctx, const char *repository, const char *digest, 
     }
 }
 
-/* --- put manifest ------------------------------------------------------------------------------------------------------- */
+/* --- put manifest
+ * ------------------------------------------------------------------------------------------------------- */
 
 static CC_YIELDS int put_manifest_once(struct cc_registry_session *session, struct cc_registry_fetch *fetch,
                                        const char *what, bool *ret_temporary, struct cc_err *err) {
@@ -234,8 +236,7 @@ static CC_YIELDS int put_manifest_once(struct cc_registry_session *session, stru
 int cc_registry_put_manifest(void *ctx, const char *repository, const char *reference, const char *media_type,
                              const void *bytes, size_t count, struct cc_err *err) {
     struct cc_registry_session session cc_cleanup(cc_registry_session_close) = {0};
-    struct cc_registry_fetch fetch = {
-        .method = "PUT", .content_type = media_type, .body = bytes, .body_bytes = count};
+    struct cc_registry_fetch fetch = {.method = "PUT", .content_type = media_type, .body = bytes, .body_bytes = count};
     CC_DEADLINE_MS(CC_REGISTRY_CALL_MS);
     int rc = cc_registry_session_open((struct cc_http_registry *)ctx, repository, CC_REGISTRY_PUSH, &session, err);
     if (rc == 0)

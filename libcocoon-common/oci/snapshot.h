@@ -59,18 +59,19 @@ CC_YIELDS CC_MUST_USE int cc_snapshot_identify(const struct cc_registry *registr
 
 struct cc_snapshot_push_options {
     const char *repository, *tag;
-    const char *base_image;       /* NULL or "" = no annotation */
-    const char *from_node;        /* same */
-    const char *spool_directory;  /* 0700, on disk; one entry at a time is spooled there */
-    bool force_blobs;             /* send every blob without asking (decision 42's second attempt) */
+    const char *base_image;      /* NULL or "" = no annotation */
+    const char *from_node;       /* same */
+    const char *spool_directory; /* 0700, on disk; one entry at a time is spooled there */
+    bool force_blobs;            /* send every blob without asking (decision 42's second attempt) */
 };
 struct cc_snapshot_push_result {
     char digest[CC_DIGEST_BYTES]; /* of the manifest that was put */
     int64_t bytes;                /* of all layers */
 };
-/* Reads a tar archive (contract/05 5) from `archive`, sends every layer, then the config, then the manifest: the tag is the
- * commit point. `finish(ctx)` is called after the last byte was read and before anything is committed: it must confirm
- * that the exporter succeeded (its error aborts the push). Does NOT read back: the caller does (decision 42). */
+/* Reads a tar archive (contract/05 5) from `archive`, sends every layer, then the config, then the manifest: the tag is
+ * the commit point. `finish(ctx)` is called after the last byte was read and before anything is committed: it must
+ * confirm that the exporter succeeded (its error aborts the push). Does NOT read back: the caller does (decision 42).
+ */
 CC_YIELDS CC_MUST_USE int cc_snapshot_push(const struct cc_registry *registry,
                                            const struct cc_snapshot_push_options *options,
                                            const struct cc_reader *archive,
@@ -83,7 +84,8 @@ CC_YIELDS CC_MUST_USE int cc_snapshot_read_back(const struct cc_registry *regist
                                                 const char *tag, const char *digest, struct cc_err *err);
 
 /* Validates the manifest and every layer before the first output byte, then streams an import archive into sink. Any
- * digest or size that does not match fails (PROTOCOL). v1 only for now: v2 and index give UNSUPPORTED naming the type. */
+ * digest or size that does not match fails (PROTOCOL). v1 only for now: v2 and index give UNSUPPORTED naming the type.
+ */
 CC_YIELDS CC_MUST_USE int cc_snapshot_pull(const struct cc_registry *registry, const char *repository, const char *tag,
                                            const struct cc_writer *sink, struct cc_err *err);
 

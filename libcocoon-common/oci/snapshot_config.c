@@ -10,7 +10,8 @@
 
 #define NAME_BYTES_MAX 255
 
-/* --- names and types ------------------------------------------------------------------------------------------------- */
+/* --- names and types -------------------------------------------------------------------------------------------------
+ */
 
 bool cc_snapshot_name_is_plain(const char *name) {
     size_t bytes = strlen(name);
@@ -42,11 +43,26 @@ bool cc_snapshot_media_type_is_known(const char *media_type, bool *ret_zstd) {
     return false;
 }
 
-/* --- members that both documents have, under two spellings ------------------------------------------------------------- */
+/* --- members that both documents have, under two spellings
+ * ------------------------------------------------------------- */
 
 enum spelling { CONFIG_BLOB, ENVELOPE };
-enum member { ID, DESCRIPTION, IMAGE, IMAGE_DIGEST, IMAGE_TYPE, BLOB_IDS, HYPERVISOR, CPU, MEMORY, STORAGE, NICS,
-              NETWORK, WINDOWS, MEMBER_COUNT };
+enum member {
+    ID,
+    DESCRIPTION,
+    IMAGE,
+    IMAGE_DIGEST,
+    IMAGE_TYPE,
+    BLOB_IDS,
+    HYPERVISOR,
+    CPU,
+    MEMORY,
+    STORAGE,
+    NICS,
+    NETWORK,
+    WINDOWS,
+    MEMBER_COUNT
+};
 static const char *const spellings[MEMBER_COUNT][2] = {
     [ID] = {"snapshotId", "id"},
     [DESCRIPTION] = {"description", "description"},
@@ -90,9 +106,9 @@ static bool is_object(const json_t *value) {
 
 static int check_types(const json_t *object, enum spelling spelling, struct cc_err *err) {
     static bool (*const checks[MEMBER_COUNT])(const json_t *) = {
-        [ID] = is_text,         [DESCRIPTION] = is_text,    [IMAGE] = is_text,      [IMAGE_DIGEST] = is_text,
-        [IMAGE_TYPE] = is_text, [BLOB_IDS] = is_object,     [HYPERVISOR] = is_text, [CPU] = is_integer,
-        [MEMORY] = is_integer,  [STORAGE] = is_integer,     [NICS] = is_integer,    [NETWORK] = is_text,
+        [ID] = is_text,         [DESCRIPTION] = is_text, [IMAGE] = is_text,      [IMAGE_DIGEST] = is_text,
+        [IMAGE_TYPE] = is_text, [BLOB_IDS] = is_object,  [HYPERVISOR] = is_text, [CPU] = is_integer,
+        [MEMORY] = is_integer,  [STORAGE] = is_integer,  [NICS] = is_integer,    [NETWORK] = is_text,
         [WINDOWS] = is_boolean,
     };
     for (size_t i = 0; i < MEMBER_COUNT; i++) {
@@ -123,7 +139,7 @@ static int take_members(const json_t *object, enum spelling spelling, struct cc_
     config->windows = cc_json_bool(object, NAME(WINDOWS));
     const char *key;
     json_t *value;
-    json_object_foreach(cc_json_member(object, NAME(BLOB_IDS)), key, value) {
+    json_object_foreach (cc_json_member(object, NAME(BLOB_IDS)), key, value) {
         cc_strlist_add(&config->image_blob_ids, arena, key);
     }
     cc_strlist_sort(&config->image_blob_ids);
@@ -156,7 +172,8 @@ static void put_members(struct cc_go_json *json, const struct cc_snapshot_config
         cc_go_json_raw(json, NAME(WINDOWS), "true");
 }
 
-/* --- envelope ------------------------------------------------------------------------------------------------------------ */
+/* --- envelope
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static int take_envelope(const json_t *root, struct cc_arena *arena, struct cc_snapshot_config *ret,
                          struct cc_err *err) {
@@ -177,8 +194,8 @@ static int take_envelope(const json_t *root, struct cc_arena *arena, struct cc_s
     return 0;
 }
 
-int cc_snapshot_envelope_parse(const char *bytes, size_t count, struct cc_arena *arena,
-                               struct cc_snapshot_config *ret, struct cc_err *err) {
+int cc_snapshot_envelope_parse(const char *bytes, size_t count, struct cc_arena *arena, struct cc_snapshot_config *ret,
+                               struct cc_err *err) {
     json_t *root cc_cleanup(cc_json_decref_p) = NULL;
     int rc = cc_json_parse(bytes, count, CC_SNAPSHOT_ENVELOPE_BYTES_MAX, &root, err);
     if (rc == 0)
@@ -202,7 +219,8 @@ void cc_snapshot_envelope_encode(const struct cc_snapshot_config *config, struct
     cc_ignore(cc_buf_putc(into, '\n'), "the buffer remembers that it has overflown");
 }
 
-/* --- config blob ------------------------------------------------------------------------------------------------------------ */
+/* --- config blob
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static int compare_files(const void *a, const void *b) {
     return strcmp(((const struct cc_snapshot_file *)a)->name, ((const struct cc_snapshot_file *)b)->name);
@@ -269,7 +287,7 @@ static int take_files(const json_t *root, struct cc_arena *arena, struct cc_snap
     config->files = CC_ARENA_ARRAY(arena, struct cc_snapshot_file, json_object_size(files) + 1);
     const char *name;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)files, name, value) {
+    json_object_foreach ((json_t *)(uintptr_t)files, name, value) {
         int rc = take_file(value, name, arena, &config->files[config->file_count++], err);
         if (rc) {
             cc_err_wrap(err, "files[\"%s\"]", name);
@@ -343,7 +361,8 @@ const struct cc_snapshot_file *cc_snapshot_config_file(const struct cc_snapshot_
     return (const struct cc_snapshot_file *)bsearch(&key, config->files, config->file_count, sizeof key, compare_files);
 }
 
-/* --- manifest --------------------------------------------------------------------------------------------------------------- */
+/* --- manifest
+ * --------------------------------------------------------------------------------------------------------------- */
 
 static void put_descriptor(struct cc_go_json *json, const char *key, const struct cc_descriptor *descriptor) {
     cc_go_json_open(json, key, '{');

@@ -1,5 +1,5 @@
-/* The three documents of a snapshot and their codecs: the envelope snapshot.json of an archive (contract/05 5), the config
- * blob (contract/05 4) and the manifest. Pure. */
+/* The three documents of a snapshot and their codecs: the envelope snapshot.json of an archive (contract/05 5), the
+ * config blob (contract/05 4) and the manifest. Pure. */
 #ifndef CC_OCI_SNAPSHOT_CONFIG_H
 #define CC_OCI_SNAPSHOT_CONFIG_H
 
@@ -24,7 +24,7 @@ struct cc_snapshot_file {
     uint32_t mode;          /* permission bits; 0 = not recorded */
     const char *sparse_map; /* JSON text, NULL = the file is not sparse */
     int64_t sparse_size;
-    int64_t size;           /* of the tar entry; 0 = not recorded (v1 never does) */
+    int64_t size; /* of the tar entry; 0 = not recorded (v1 never does) */
     struct cc_strlist chunks;
 };
 

@@ -14,7 +14,8 @@
 /* Room for the headers of one entry: its PAX records, padded, and three blocks. */
 #define HEADER_BYTES_MAX (CC_TAR_PAX_BYTES_MAX + 8 * CC_TAR_BLOCK_BYTES)
 
-/* --- fetching the documents ----------------------------------------------------------------------------------------------- */
+/* --- fetching the documents
+ * ----------------------------------------------------------------------------------------------- */
 
 /* The manifest of a snapshot; NOT_FOUND also for a tombstone. */
 static CC_YIELDS int fetch_manifest(const struct cc_registry *registry, const char *repository, const char *tag,
@@ -99,7 +100,8 @@ int cc_snapshot_read_back(const struct cc_registry *registry, const char *reposi
     return rc;
 }
 
-/* --- validation ------------------------------------------------------------------------------------------------------------- */
+/* --- validation
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static int check_layer(const struct cc_manifest *manifest, size_t index, const struct cc_snapshot_config *config,
                        struct cc_err *err) {
@@ -142,7 +144,8 @@ static int validate(const struct cc_manifest *manifest, const struct cc_snapshot
     return 0;
 }
 
-/* --- output ------------------------------------------------------------------------------------------------------------------ */
+/* --- output
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 struct pull {
     const struct cc_registry *registry;

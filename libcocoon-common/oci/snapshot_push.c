@@ -14,7 +14,7 @@
 #include "oci/tar.h"
 
 #define PIECE_BYTES ((size_t)1024 * 1024)
-#define KEPT_MAX 64                                       /* descriptors */
+#define KEPT_MAX 64                                   /* descriptors */
 #define DOCUMENT_BYTES_MAX ((size_t)64 * 1024 * 1024) /* config blob and manifest that we write */
 
 struct push {
@@ -37,7 +37,7 @@ struct push {
     size_t kept_count;
 };
 
-static void drop_kept(struct push *push) {
+static CC_YIELDS void drop_kept(struct push *push) {
     while (push->kept_count > 0) {
         struct cc_spool *spool = push->kept[--push->kept_count];
         cc_spool_close(spool);
@@ -46,14 +46,14 @@ static void drop_kept(struct push *push) {
 }
 
 /* The disk is full: what was kept only in case goes first. */
-static bool make_room(void *ctx) {
+static CC_YIELDS bool make_room(void *ctx) {
     struct push *push = (struct push *)ctx;
     bool had_some = push->kept_count > 0;
     drop_kept(push);
     return had_some;
 }
 
-static void push_done(struct push *push) {
+static CC_YIELDS void push_done(struct push *push) {
     drop_kept(push);
     cc_spool_close(&push->spool);
     cc_tar_reader_free(push->tar);
@@ -63,7 +63,8 @@ static void push_done(struct push *push) {
     cc_arena_done(&push->arena);
 }
 
-/* --- entries ----------------------------------------------------------------------------------------------------------- */
+/* --- entries
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static void add_layer(struct push *push, const struct cc_tar_entry *entry, const char *digest, int64_t size) {
     struct cc_manifest *manifest = &push->manifest;
@@ -213,7 +214,8 @@ static CC_YIELDS int take_archive(struct push *push, const struct cc_reader *arc
     }
 }
 
-/* --- config and manifest -------------------------------------------------------------------------------------------------- */
+/* --- config and manifest
+ * -------------------------------------------------------------------------------------------------- */
 
 struct document {
     const char *bytes;

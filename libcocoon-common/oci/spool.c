@@ -15,8 +15,8 @@ int cc_spool_open(struct cc_spool *spool, const char *directory, struct cc_err *
     int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
         /* File systems without nameless files: a name that lives for a moment. */
-        char *path cc_cleanup(cc_free_p) = cc_xasprintf("%s/cocoon-snapshot-%016llx", directory,
-                                                        (unsigned long long)cc_random());
+        char *path cc_cleanup(cc_free_p) =
+            cc_xasprintf("%s/cocoon-snapshot-%016llx", directory, (unsigned long long)cc_random());
         fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
         if (fd >= 0)
             unlink(path);
@@ -29,7 +29,8 @@ int cc_spool_open(struct cc_spool *spool, const char *directory, struct cc_err *
     return 0;
 }
 
-/* --- writing: the two jobs of a piece ------------------------------------------------------------------------------- */
+/* --- writing: the two jobs of a piece -------------------------------------------------------------------------------
+ */
 
 /* On the worker pool; spool->size does not change while it runs. */
 static int write_piece(void *arg, struct cc_err *err) {
@@ -108,7 +109,8 @@ int cc_spool_seal(struct cc_spool *spool, struct cc_err *err) {
     return 0;
 }
 
-/* --- reading -------------------------------------------------------------------------------------------------------- */
+/* --- reading --------------------------------------------------------------------------------------------------------
+ */
 
 struct read_job {
     const struct cc_spool *spool;

@@ -1,5 +1,6 @@
 /* A file without a name in the spool directory: one blob, written and hashed side by side on the worker pool while its
- * owner reads on, then read any number of times (decision 70). It goes with its descriptor, also when the process dies. */
+ * owner reads on, then read any number of times (decision 70). It goes with its descriptor, also when the process dies.
+ */
 #ifndef CC_OCI_SPOOL_H
 #define CC_OCI_SPOOL_H
 
@@ -24,7 +25,7 @@ struct cc_spool {
     int64_t size;
     struct cc_sha256 *hash;
     struct cc_spool_piece piece;
-    bool (*make_room)(void *ctx); /* may be NULL: called when the disk is full; true = try again */
+    CC_YIELDS bool (*make_room)(void *ctx); /* may be NULL: called when the disk is full; true = try again */
     void *make_room_ctx;
     char digest[CC_DIGEST_BYTES]; /* after cc_spool_seal */
     int64_t read;                 /* position of the reader */
@@ -32,8 +33,8 @@ struct cc_spool {
 };
 /* IO, DENIED, NOT_FOUND (directory). Small and local: blocks. make_room stays as the caller set it. */
 CC_MUST_USE int cc_spool_open(struct cc_spool *spool, const char *directory, struct cc_err *err);
-/* Appends; returns while the work is under way. bytes: borrowed until the next call of cc_spool_write, _wait or _seal, which
- * gives this one's error (IO, e.g. disk full). */
+/* Appends; returns while the work is under way. bytes: borrowed until the next call of cc_spool_write, _wait or _seal,
+ * which gives this one's error (IO, e.g. disk full). */
 CC_YIELDS CC_MUST_USE int cc_spool_write(struct cc_spool *spool, const void *bytes, size_t count, struct cc_err *err);
 /* Until nothing is under way. */
 CC_YIELDS CC_MUST_USE int cc_spool_wait(struct cc_spool *spool, struct cc_err *err);

@@ -12,8 +12,8 @@
 #define META_HEADERS_MAX 8 /* before one entry: they are kept in memory until it ends */
 
 enum state {
-    STATE_HEADER,      /* collects a block */
-    STATE_META_BODY,   /* collects PAX records or a GNU long name */
+    STATE_HEADER,    /* collects a block */
+    STATE_META_BODY, /* collects PAX records or a GNU long name */
     STATE_META_PADDING,
     STATE_BODY,
     STATE_BODY_PADDING,
@@ -24,11 +24,11 @@ struct cc_tar_reader {
     enum state state;
     const char *input;
     size_t input_bytes;
-    struct cc_buf block;  /* a header that is not complete */
-    struct cc_buf meta;   /* the body of a PAX header or long name */
+    struct cc_buf block; /* a header that is not complete */
+    struct cc_buf meta;  /* the body of a PAX header or long name */
     char meta_type;
-    int64_t left;         /* of the present body or padding */
-    size_t padding;       /* after the present body */
+    int64_t left;   /* of the present body or padding */
+    size_t padding; /* after the present body */
     int meta_headers;
     bool seen_zero_block;
     bool failed;
@@ -82,7 +82,8 @@ int cc_tar_reader_finish(const struct cc_tar_reader *reader, struct cc_err *err)
     return 0;
 }
 
-/* --- numbers and headers ------------------------------------------------------------------------------------------------ */
+/* --- numbers and headers
+ * ------------------------------------------------------------------------------------------------ */
 
 /* Octal with blanks and NULs around, or base 256 with the high bit set (negative numbers are refused). */
 static bool parse_number(const char *field, size_t bytes, int64_t *ret) {
@@ -202,7 +203,8 @@ static int take_header(struct cc_tar_reader *reader, bool *ret_entry, struct cc_
     return begin_entry(reader, &header, size, err);
 }
 
-/* --- PAX records ------------------------------------------------------------------------------------------------------------ */
+/* --- PAX records
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static int apply_record(struct cc_tar_reader *reader, const char *key, const char *value, struct cc_err *err) {
     if (strcmp(key, "path") == 0) {
@@ -264,7 +266,9 @@ static int take_meta(struct cc_tar_reader *reader, struct cc_err *err) {
     return 0;
 }
 
-/* --- events -------------------------------------------------------------------------------------------------------------------- */
+/* --- events
+ * --------------------------------------------------------------------------------------------------------------------
+ */
 
 /* Up to `want` bytes of the input into `into`. */
 static void collect(struct cc_tar_reader *reader, struct cc_buf *into, size_t want) {
@@ -304,8 +308,7 @@ static int step_meta(struct cc_tar_reader *reader, struct cc_err *err) {
     return take_meta(reader, err);
 }
 
-static void step_body(struct cc_tar_reader *reader, enum cc_tar_event *ret, const char **ret_data,
-                      size_t *ret_count) {
+static void step_body(struct cc_tar_reader *reader, enum cc_tar_event *ret, const char **ret_data, size_t *ret_count) {
     if (reader->left == 0) {
         reader->left = (int64_t)reader->padding;
         reader->state = STATE_BODY_PADDING;

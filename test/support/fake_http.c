@@ -80,7 +80,8 @@ void fake_http_set_text(struct fake_http_reply *reply, const char *format, ...) 
     reply->body_bytes = strlen(reply->body);
 }
 
-/* --- connections --------------------------------------------------------------------------------------------------- */
+/* --- connections ---------------------------------------------------------------------------------------------------
+ */
 
 /* False when the client has gone or the server stops. */
 static bool wait_readable(struct connection *connection) {
@@ -309,8 +310,8 @@ static bool send_reply(struct connection *connection, const struct fake_http_req
         snprintf(coding, sizeof coding, "Transfer-Encoding: chunked\r\n");
     else if (!reply->no_length && reply->status != 204 && reply->status != 304)
         snprintf(coding, sizeof coding, "Content-Length: %zu\r\n", length);
-    char *head = cc_xasprintf("HTTP/1.1 %d Status\r\n%s%s\r\n", reply->status, coding,
-                              reply->headers ? reply->headers : "");
+    char *head =
+        cc_xasprintf("HTTP/1.1 %d Status\r\n%s%s\r\n", reply->status, coding, reply->headers ? reply->headers : "");
     bool sent = send_all(connection, head, strlen(head));
     free(head);
     if (strcmp(request->method, "HEAD") != 0)

@@ -1,5 +1,5 @@
-/* A scripted HTTP/1.1 server on loopback for tests of clients: raw sockets in threads of its own, so that it can misbehave
- * in ways a proper server cannot (reset, cut, hang, interim answers). It records every request. */
+/* A scripted HTTP/1.1 server on loopback for tests of clients: raw sockets in threads of its own, so that it can
+ * misbehave in ways a proper server cannot (reset, cut, hang, interim answers). It records every request. */
 #ifndef CC_TEST_FAKE_HTTP_H
 #define CC_TEST_FAKE_HTTP_H
 
@@ -13,26 +13,26 @@ struct fake_http_request {
     int number;     /* from 0, in the order of complete heads */
     int connection; /* from 0 */
     char *method, *target;
-    char *head;     /* all header lines, each ended by "\n" */
-    char *body;     /* first FAKE_HTTP_BODY_KEPT_MAX bytes, NUL-terminated */
+    char *head; /* all header lines, each ended by "\n" */
+    char *body; /* first FAKE_HTTP_BODY_KEPT_MAX bytes, NUL-terminated */
     int64_t body_bytes;
     char body_digest[72];
-    bool complete;  /* the whole body arrived */
-    int64_t at_ms;  /* monotonic, when the head was complete */
+    bool complete; /* the whole body arrived */
+    int64_t at_ms; /* monotonic, when the head was complete */
     struct fake_http_request *next;
 };
 /* First value, NULL when absent. Caller frees. */
 char *fake_http_request_header(const struct fake_http_request *request, const char *name);
 
 struct fake_http_reply {
-    int status;             /* default 200 */
-    char *headers;          /* "Name: value\r\n" lines; see fake_http_add_header */
-    char *body;             /* see fake_http_set_body */
+    int status;    /* default 200 */
+    char *headers; /* "Name: value\r\n" lines; see fake_http_add_header */
+    char *body;    /* see fake_http_set_body */
     size_t body_bytes;
-    int delay_ms;           /* before the head */
-    bool hang;              /* never answers; holds the connection until the client or the server ends */
-    bool reset;             /* resets the connection instead of answering */
-    bool close;             /* closes after the answer without saying so in a header */
+    int delay_ms; /* before the head */
+    bool hang;    /* never answers; holds the connection until the client or the server ends */
+    bool reset;   /* resets the connection instead of answering */
+    bool close;   /* closes after the answer without saying so in a header */
     bool chunked;
     bool no_length;         /* neither length nor chunks: the body ends with the connection */
     size_t declared_length; /* Content-Length other than body_bytes; 0 = body_bytes */
@@ -51,8 +51,8 @@ void fake_http_set_text(struct fake_http_reply *reply, const char *format, ...) 
 struct fake_http_script {
     /* Decides the answer; called with the server's lock held, when the body has arrived. */
     void (*handle)(void *ctx, const struct fake_http_request *request, struct fake_http_reply *reply);
-    /* May be NULL. After the head: a result >= 0 makes the server reset the connection after so many body bytes; -2 makes
-     * it answer before it reads the body. */
+    /* May be NULL. After the head: a result >= 0 makes the server reset the connection after so many body bytes; -2
+     * makes it answer before it reads the body. */
     int64_t (*after_head)(void *ctx, const struct fake_http_request *request);
     void *ctx;
 };

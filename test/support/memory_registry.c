@@ -18,7 +18,7 @@ enum entry_kind { ENTRY_TAG = 't', ENTRY_MANIFEST = 'm', ENTRY_BLOB = 'b' };
 
 /* A tag's bytes are the digest it names. */
 struct entry {
-    char *key; /* kind, repository, "\n", tag or digest */
+    char *key;        /* kind, repository, "\n", tag or digest */
     const char *name; /* into key: the tag or digest */
     char *bytes;
     size_t count;
@@ -127,7 +127,10 @@ static int begin(struct call *call, const char *repository, const char *referenc
     struct cc_memory_registry *registry = call->registry;
     registry->calls[call->op]++;
     cc_ignore(cc_buf_printf(&registry->trace, "%s %s%s%s\n", verbs[call->op], repository,
-                            !reference ? "" : strchr(reference, ':') ? "@" : ":", reference ? reference : ""),
+                            !reference               ? ""
+                            : strchr(reference, ':') ? "@"
+                                                     : ":",
+                            reference ? reference : ""),
               "a trace beyond its bound is cut");
     struct fault *fault = &registry->faults[call->op];
     bool fails = fault->left != 0 && fault->skip == 0;
@@ -155,7 +158,8 @@ static int finish(const struct call *call, struct cc_err *err) {
 
 #define CALL(name, operation) struct call name = {.registry = (struct cc_memory_registry *)ctx, .op = (operation)}
 
-/* --- the port ------------------------------------------------------------------------------------------------------ */
+/* --- the port ------------------------------------------------------------------------------------------------------
+ */
 
 static int has_manifest(void *ctx, const char *repository, const char *reference, bool *ret_present, char *ret_digest,
                         int64_t *ret_bytes, struct cc_err *err) {
@@ -212,7 +216,7 @@ static int check_blobs(const struct cc_memory_registry *registry, const char *re
     bool dangling = blob_is_missing(registry, repository, cc_json_member(root, "config"), missing);
     size_t index;
     json_t *layer;
-    json_array_foreach(cc_json_member(root, "layers"), index, layer) {
+    json_array_foreach (cc_json_member(root, "layers"), index, layer) {
         dangling = dangling || blob_is_missing(registry, repository, layer, missing);
     }
     if (!dangling)
@@ -253,7 +257,7 @@ static int refuse_delete(int status, const char *reason, struct cc_err *err) {
 /* As registries do: with the manifest go all tags that name it. */
 static void delete_digest(struct cc_memory_registry *registry, const char *repository, const char *digest) {
     struct entry *entry, *next;
-    HASH_ITER(hh, registry->entries, entry, next) {
+    HASH_ITER (hh, registry->entries, entry, next) {
         if (entry_is_of(entry, ENTRY_TAG, repository) && strcmp(entry->bytes, digest) == 0)
             drop(registry, entry);
     }
@@ -286,7 +290,7 @@ static int list_tags(void *ctx, const char *repository, struct cc_arena *arena, 
     if (rc)
         return rc;
     struct entry *entry, *next;
-    HASH_ITER(hh, call.registry->entries, entry, next) {
+    HASH_ITER (hh, call.registry->entries, entry, next) {
         if (entry_is_of(entry, ENTRY_TAG, repository))
             cc_strlist_add(ret, arena, entry->name);
     }
@@ -380,7 +384,8 @@ static const struct cc_registry_ops memory_ops = {
     .get_blob = get_blob,
 };
 
-/* --- for tests ------------------------------------------------------------------------------------------------------ */
+/* --- for tests ------------------------------------------------------------------------------------------------------
+ */
 
 struct cc_memory_registry *cc_memory_registry_new(void) {
     struct cc_memory_registry *registry = CC_NEW(struct cc_memory_registry);
@@ -392,7 +397,7 @@ void cc_memory_registry_free(struct cc_memory_registry *registry) {
     if (!registry)
         return;
     struct entry *entry, *next;
-    HASH_ITER(hh, registry->entries, entry, next) {
+    HASH_ITER (hh, registry->entries, entry, next) {
         drop(registry, entry);
     }
     cc_buf_done(&registry->trace);
@@ -459,7 +464,7 @@ const char *cc_memory_registry_tag(const struct cc_memory_registry *registry, co
 size_t cc_memory_registry_tag_count(const struct cc_memory_registry *registry) {
     size_t count = 0;
     struct entry *entry, *next;
-    HASH_ITER(hh, registry->entries, entry, next) {
+    HASH_ITER (hh, registry->entries, entry, next) {
         count += entry->key[0] == ENTRY_TAG;
     }
     return count;
@@ -525,16 +530,15 @@ void cc_memory_registry_put_snapshot(struct cc_memory_registry *registry, const 
         {"overlay.qcow2", "application/vnd.cocoonstack.disk.qcow2", "QFI-overlay"},
         {"state.json", "application/vnd.cocoonstack.vm.state+json", "{\"state\":\"Paused\"}"},
     };
-    char *config cc_cleanup(cc_free_p) =
-        cc_xasprintf("{\"schemaVersion\":\"v1\",\"snapshotId\":\"%s\",\"files\":{\"state.json\":{\"mode\":416}}}",
-                     snapshot_id);
+    char *config cc_cleanup(cc_free_p) = cc_xasprintf(
+        "{\"schemaVersion\":\"v1\",\"snapshotId\":\"%s\",\"files\":{\"state.json\":{\"mode\":416}}}", snapshot_id);
     json_t *manifest cc_cleanup(cc_json_decref_p) = json_object();
     cc_json_set_int(manifest, "schemaVersion", 2);
     cc_json_set_text(manifest, "mediaType", "application/vnd.oci.image.manifest.v1+json");
     cc_json_set_text(manifest, "artifactType", "application/vnd.cocoonstack.snapshot.v1+json");
-    cc_json_set_new(manifest, "config",
-                    descriptor_of(registry, repository, "application/vnd.cocoonstack.snapshot.config.v1+json", NULL,
-                                  config));
+    cc_json_set_new(
+        manifest, "config",
+        descriptor_of(registry, repository, "application/vnd.cocoonstack.snapshot.config.v1+json", NULL, config));
     json_t *list = json_array();
     for (size_t i = 0; i < CC_ARRAY_LENGTH(layers); i++)
         cc_json_append_new(list, descriptor_of(registry, repository, layers[i][1], layers[i][0], layers[i][2]));

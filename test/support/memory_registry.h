@@ -38,9 +38,9 @@ struct cc_memory_registry_manner *cc_memory_registry_manner(struct cc_memory_reg
 
 /* --- faults ------------------------------------------------------------------------------------------------------ */
 
-/* The k-th call of op from now on (1 = the next) and the count-1 calls after it fail with code, status and reason (may be
- * NULL). after_effect: the call does its work first and its answer is lost. count < 0: for ever. One rule an op; a second
- * call replaces it; k = 0 removes it. */
+/* The k-th call of op from now on (1 = the next) and the count-1 calls after it fail with code, status and reason (may
+ * be NULL). after_effect: the call does its work first and its answer is lost. count < 0: for ever. One rule an op; a
+ * second call replaces it; k = 0 removes it. */
 void cc_memory_registry_fail(struct cc_memory_registry *registry, enum cc_registry_op op, int k, int count, int code,
                              int status, const char *reason, bool after_effect);
 void cc_memory_registry_heal(struct cc_memory_registry *registry); /* removes all rules and the hook */
@@ -57,7 +57,8 @@ int cc_memory_registry_calls(const struct cc_memory_registry *registry, enum cc_
 const char *cc_memory_registry_trace(const struct cc_memory_registry *registry);
 void cc_memory_registry_forget_calls(struct cc_memory_registry *registry); /* counts and trace back to zero */
 
-/* --- content, without counting and without faults ------------------------------------------------------------------ */
+/* --- content, without counting and without faults ------------------------------------------------------------------
+ */
 
 /* Digest the tag names, NULL when absent. */
 const char *cc_memory_registry_tag(const struct cc_memory_registry *registry, const char *repository, const char *tag);
@@ -74,8 +75,8 @@ void cc_memory_registry_drop_tag(struct cc_memory_registry *registry, const char
 const char *cc_memory_registry_put_blob(struct cc_memory_registry *registry, const char *repository, const void *bytes,
                                         size_t count);
 void cc_memory_registry_drop_blob(struct cc_memory_registry *registry, const char *repository, const char *digest);
-/* A small v1 snapshot (config blob, four layers, manifest of a real one's size) under the tag. base_image, from_node: NULL =
- * no annotation. */
+/* A small v1 snapshot (config blob, four layers, manifest of a real one's size) under the tag. base_image, from_node:
+ * NULL = no annotation. */
 void cc_memory_registry_put_snapshot(struct cc_memory_registry *registry, const char *repository, const char *tag,
                                      const char *snapshot_id, const char *base_image, const char *from_node);
 

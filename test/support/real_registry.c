@@ -54,9 +54,10 @@ struct real_registry *real_registry_start(bool deletes_enabled) {
     cc_assert(mkdtemp(registry->directory) != NULL);
     registry->port = free_port();
     snprintf(registry->host, sizeof registry->host, "127.0.0.1:%d", registry->port);
-    char *config = cc_xasprintf("version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: %s/store\n"
-                                "  delete:\n    enabled: %s\nhttp:\n  addr: %s\n",
-                                registry->directory, deletes_enabled ? "true" : "false", registry->host);
+    char *config =
+        cc_xasprintf("version: 0.1\nlog:\n  level: error\nstorage:\n  filesystem:\n    rootdirectory: %s/store\n"
+                     "  delete:\n    enabled: %s\nhttp:\n  addr: %s\n",
+                     registry->directory, deletes_enabled ? "true" : "false", registry->host);
     char *path = cc_xasprintf("%s/config.yml", registry->directory);
     cc_assert(cc_file_replace(path, config, strlen(config), 0644, NULL) == 0);
     const char *const argv[] = {PROGRAM, "serve", path, NULL};

@@ -1,5 +1,5 @@
-/* The CNCF registry (Debian docker-registry 2.8) on a loopback port, for tests against the real thing. Deletes by digest
- * only. Real loop; not for simulated ones. */
+/* The CNCF registry (Debian docker-registry 2.8) on a loopback port, for tests against the real thing. Deletes by
+ * digest only. Real loop; not for simulated ones. */
 #ifndef CC_TEST_REAL_REGISTRY_H
 #define CC_TEST_REAL_REGISTRY_H
 

@@ -25,12 +25,12 @@ static const char *scene_getenv(void *ctx, const char *name) {
     return strcmp(name, "HTTP_PROXY") == 0 || strcmp(name, "HTTPS_PROXY") == 0 ? scene->proxy : NULL;
 }
 
-static void scene_open_with(struct scene *scene, void (*handle)(void *, const struct fake_http_request *,
-                                                                struct fake_http_reply *),
+static void scene_open_with(struct scene *scene,
+                            void (*handle)(void *, const struct fake_http_request *, struct fake_http_reply *),
                             int64_t (*after_head)(void *, const struct fake_http_request *),
                             struct cc_http_client_options options) {
-    scene->server = fake_http_start(
-        &(struct fake_http_script){.handle = handle, .after_head = after_head, .ctx = scene});
+    scene->server =
+        fake_http_start(&(struct fake_http_script){.handle = handle, .after_head = after_head, .ctx = scene});
     snprintf(scene->url, sizeof scene->url, "http://127.0.0.1:%d/x?a=1", fake_http_port(scene->server));
     options.getenv = scene_getenv;
     options.getenv_ctx = scene;
@@ -73,13 +73,14 @@ static char *read_text(struct cc_http_response *response) {
     return cc_buf_steal(&body);
 }
 
-#define CHECK_HEADER(request, name, expected)                                     \
-    do {                                                                          \
-        char *_value cc_cleanup(cc_free_p) = fake_http_request_header(request, name); \
-        ck_assert_pstr_eq(_value, expected);                                      \
+#define CHECK_HEADER(request, name, expected)                                                                          \
+    do {                                                                                                               \
+        char *_value cc_cleanup(cc_free_p) = fake_http_request_header(request, name);                                  \
+        ck_assert_pstr_eq(_value, expected);                                                                           \
     } while (0)
 
-/* --- requests as the server sees them ------------------------------------------------------------------------------- */
+/* --- requests as the server sees them -------------------------------------------------------------------------------
+ */
 
 static void answer_hello(void *ctx CC_UNUSED, const struct fake_http_request *request CC_UNUSED,
                          struct fake_http_reply *reply) {
@@ -93,8 +94,7 @@ static void simple_exchanges(void *arg) {
     struct scene *scene = arg;
     scene_open(scene, answer_hello);
     const struct cc_http_header headers[] = {{"Accept", "application/json"}, {"X-Empty", ""}};
-    const struct cc_http_request request = {
-        .method = "GET", .url = scene->url, .headers = headers, .header_count = 2};
+    const struct cc_http_request request = {.method = "GET", .url = scene->url, .headers = headers, .header_count = 2};
     for (int i = 0; i < 3; i++) {
         struct cc_http_response *response = open_ok(scene, &request);
         ck_assert_int_eq(cc_http_status(response), 200);
@@ -134,9 +134,9 @@ static void sends_methods(void *arg) {
     static const struct {
         const char *method, *body, *length;
     } cases[] = {
-        {"HEAD", NULL, NULL},   {"DELETE", NULL, NULL}, {"DELETE", "{\"a\":1}", "7"}, {"POST", NULL, "0"},
-        {"POST", "", "0"},      {"POST", "text", "4"},  {"PUT", NULL, "0"},           {"PATCH", "{}", "2"},
-        {"OPTIONS", NULL, NULL},
+        {"HEAD", NULL, NULL}, {"DELETE", NULL, NULL}, {"DELETE", "{\"a\":1}", "7"},
+        {"POST", NULL, "0"},  {"POST", "", "0"},      {"POST", "text", "4"},
+        {"PUT", NULL, "0"},   {"PATCH", "{}", "2"},   {"OPTIONS", NULL, NULL},
     };
     for (size_t i = 0; i < CC_ARRAY_LENGTH(cases); i++) {
         const struct cc_http_request request = {.method = cases[i].method,
@@ -192,7 +192,8 @@ START_TEST(client__refuses_malformed_requests_without_sending) {
 }
 END_TEST
 
-/* --- bodies as streams ------------------------------------------------------------------------------------------------ */
+/* --- bodies as streams
+ * ------------------------------------------------------------------------------------------------ */
 
 /* A body of `left` bytes of a pattern; yields before each piece. */
 struct source {
@@ -338,7 +339,8 @@ START_TEST(client__an_early_success_still_sends_the_body) {
 }
 END_TEST
 
-/* --- response bodies ---------------------------------------------------------------------------------------------------- */
+/* --- response bodies
+ * ---------------------------------------------------------------------------------------------------- */
 
 static void answer_large(void *ctx CC_UNUSED, const struct fake_http_request *request, struct fake_http_reply *reply) {
     reply->body_bytes = 4000000;
@@ -395,8 +397,7 @@ static void body_limits(void *arg) {
     struct cc_err err = {0};
     struct cc_buf body cc_cleanup(cc_buf_done);
     cc_buf_init(&body, 1000000);
-    struct cc_http_response *response =
-        open_ok(scene, &(struct cc_http_request){.method = "GET", .url = scene->url});
+    struct cc_http_response *response = open_ok(scene, &(struct cc_http_request){.method = "GET", .url = scene->url});
     ck_assert_int_eq(cc_http_read_all(response, &body, &err), CC_LIMIT);
     cc_http_response_close(response);
     struct cc_buf exact cc_cleanup(cc_buf_done);
@@ -496,7 +497,8 @@ START_TEST(client__interim_heads_trailers_and_broken_heads) {
 }
 END_TEST
 
-/* --- writes are sent once ------------------------------------------------------------------------------------------------ */
+/* --- writes are sent once
+ * ------------------------------------------------------------------------------------------------ */
 
 static void answer_then_reset(void *ctx CC_UNUSED, const struct fake_http_request *request,
                               struct fake_http_reply *reply) {
@@ -549,7 +551,8 @@ START_TEST(client__a_connection_closed_while_idle_is_not_used) {
 }
 END_TEST
 
-/* --- deadlines, cancellation, refusal -------------------------------------------------------------------------------------- */
+/* --- deadlines, cancellation, refusal
+ * -------------------------------------------------------------------------------------- */
 
 static void answer_never(void *ctx CC_UNUSED, const struct fake_http_request *request CC_UNUSED,
                          struct fake_http_reply *reply) {
@@ -640,7 +643,8 @@ START_TEST(client__connections_per_host_are_bounded) {
 }
 END_TEST
 
-/* --- proxies and sockets ----------------------------------------------------------------------------------------------------- */
+/* --- proxies and sockets
+ * ----------------------------------------------------------------------------------------------------- */
 
 static void uses_proxy(void *arg) {
     struct scene *scene = arg;

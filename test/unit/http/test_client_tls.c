@@ -37,8 +37,8 @@ static char *read_file(const struct scene *scene, const char *name) {
     return cc_buf_steal(&text);
 }
 
-/* A certificate <name>.crt with its key <name>.key, signed by the certificate `issuer` or by itself (NULL). subject may be
- * empty ("/"). */
+/* A certificate <name>.crt with its key <name>.key, signed by the certificate `issuer` or by itself (NULL). subject may
+ * be empty ("/"). */
 static void make_signed(const struct scene *scene, const char *name, const char *subject, const char *alt_name,
                         const char *issuer) {
     char *certificate cc_cleanup(cc_free_p) = cc_xasprintf("%s/%s.crt", scene->directory, name);
@@ -46,9 +46,29 @@ static void make_signed(const struct scene *scene, const char *name, const char 
     char *extension cc_cleanup(cc_free_p) = cc_xasprintf("subjectAltName=%s", alt_name);
     char *issuer_path cc_cleanup(cc_free_p) = cc_xasprintf("%s/%s.crt", scene->directory, issuer ? issuer : "");
     char *issuer_key cc_cleanup(cc_free_p) = cc_xasprintf("%s/%s.key", scene->directory, issuer ? issuer : "");
-    const char *const argv[] = {PROGRAM, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                                "-keyout", key, "-out", certificate, "-subj", subject, "-addext", extension, "-days", "2",
-                                issuer ? "-CA" : NULL, issuer_path, "-CAkey", issuer_key, NULL};
+    const char *const argv[] = {PROGRAM,
+                                "req",
+                                "-x509",
+                                "-newkey",
+                                "ec",
+                                "-pkeyopt",
+                                "ec_paramgen_curve:P-256",
+                                "-nodes",
+                                "-keyout",
+                                key,
+                                "-out",
+                                certificate,
+                                "-subj",
+                                subject,
+                                "-addext",
+                                extension,
+                                "-days",
+                                "2",
+                                issuer ? "-CA" : NULL,
+                                issuer_path,
+                                "-CAkey",
+                                issuer_key,
+                                NULL};
     struct cc_buf out cc_cleanup(cc_buf_done);
     struct cc_exit result;
     cc_buf_init(&out, 100000);
@@ -64,7 +84,8 @@ static void make_certificate(const struct scene *scene, const char *name, const 
 static void start_server(struct scene *scene, const char *certificate, const char *const *extra) {
     char *certificate_path cc_cleanup(cc_free_p) = cc_xasprintf("%s/%s.crt", scene->directory, certificate);
     char *key_path cc_cleanup(cc_free_p) = cc_xasprintf("%s/%s.key", scene->directory, certificate);
-    const char *argv[32] = {PROGRAM, "s_server", "-accept", "127.0.0.1:0", "-www", "-cert", certificate_path, "-key", key_path};
+    const char *argv[32] = {PROGRAM, "s_server",       "-accept", "127.0.0.1:0", "-www",
+                            "-cert", certificate_path, "-key",    key_path};
     for (size_t i = 9; extra && *extra; i++)
         argv[i] = *extra++;
     const struct cc_process_options options = {
@@ -135,20 +156,20 @@ static int get_with(struct scene *scene, const struct cc_http_tls *tls, struct c
     return rc;
 }
 
-#define TLS_TEST(name)                            \
-    static void name##_body(struct scene *scene); \
-    static void name##_fiber(void *arg) {         \
-        struct scene *scene = arg;                \
-        scene_open(scene);                        \
-        name##_body(scene);                       \
-        scene_close(scene);                       \
-    }                                             \
-    START_TEST(name) {                            \
-        struct scene scene = {0};                 \
-        if (access(PROGRAM, X_OK) == 0)           \
-            cc_test_run(name##_fiber, &scene);    \
-    }                                             \
-    END_TEST                                      \
+#define TLS_TEST(name)                                                                                                 \
+    static void name##_body(struct scene *scene);                                                                      \
+    static void name##_fiber(void *arg) {                                                                              \
+        struct scene *scene = arg;                                                                                     \
+        scene_open(scene);                                                                                             \
+        name##_body(scene);                                                                                            \
+        scene_close(scene);                                                                                            \
+    }                                                                                                                  \
+    START_TEST(name) {                                                                                                 \
+        struct scene scene = {0};                                                                                      \
+        if (access(PROGRAM, X_OK) == 0)                                                                                \
+            cc_test_run(name##_fiber, &scene);                                                                         \
+    }                                                                                                                  \
+    END_TEST                                                                                                           \
     static void name##_body(struct scene *scene)
 
 /* F12: a certificate with an empty subject and only the address as alternative name. */
@@ -178,11 +199,13 @@ TLS_TEST(client_tls__server_name_replaces_the_host) {
     char *ca cc_cleanup(cc_free_p) = read_file(scene, "server.crt");
     char *certificate cc_cleanup(cc_free_p) = path_of(scene, "server.crt");
     char *key cc_cleanup(cc_free_p) = path_of(scene, "server.key");
-    const char *const extra[] = {"-servername", "reg.test", "-servername_fatal", "-cert2", certificate, "-key2", key, NULL};
+    const char *const extra[] = {"-servername", "reg.test", "-servername_fatal", "-cert2", certificate, "-key2",
+                                 key,           NULL};
     start_server(scene, "server", extra);
     ck_assert_int_eq(get_with(scene, &(struct cc_http_tls){.ca_pem = ca}, &err), CC_UNAVAILABLE);
     ck_assert_int_eq(get_with(scene, &(struct cc_http_tls){.ca_pem = ca, .server_name = "reg.test"}, &err), 0);
-    ck_assert_int_eq(get_with(scene, &(struct cc_http_tls){.ca_pem = ca, .server_name = "b.test"}, &err), CC_UNAVAILABLE);
+    ck_assert_int_eq(get_with(scene, &(struct cc_http_tls){.ca_pem = ca, .server_name = "b.test"}, &err),
+                     CC_UNAVAILABLE);
 }
 
 TLS_TEST(client_tls__client_certificate_and_its_rotation) {

@@ -46,8 +46,8 @@ START_TEST(no_proxy__matches) {
         {"[::1", "::1", 443, false},
     };
     for (size_t i = 0; i < CC_ARRAY_LENGTH(cases); i++)
-        ck_assert_msg(cc_no_proxy_matches(cases[i].list, cases[i].host, cases[i].port) == cases[i].expected, "\"%s\" %s",
-                      cases[i].list, cases[i].host);
+        ck_assert_msg(cc_no_proxy_matches(cases[i].list, cases[i].host, cases[i].port) == cases[i].expected,
+                      "\"%s\" %s", cases[i].list, cases[i].host);
     ck_assert(!cc_no_proxy_matches(NULL, "a", 1));
 }
 END_TEST
@@ -61,8 +61,8 @@ static const char *lookup(void *ctx, const char *name) {
 }
 
 START_TEST(no_proxy__chooses_by_scheme) {
-    const char *env[] = {"HTTPS_PROXY", "secure:1", "https_proxy", "lower:1", "HTTP_PROXY", "", "http_proxy",
-                         "plain:1",     "NO_PROXY", "intern",      NULL};
+    const char *env[] = {"HTTPS_PROXY", "secure:1", "https_proxy", "lower:1", "HTTP_PROXY", "",
+                         "http_proxy",  "plain:1",  "NO_PROXY",    "intern",  NULL};
     struct cc_proxy_rules rules;
     cc_proxy_rules_init(&rules, lookup, env);
     ck_assert_str_eq(cc_proxy_rules_choose(&rules, "https", "a", 443), "secure:1");

@@ -3,7 +3,6 @@
 #include <check.h>
 #include <string.h>
 
-
 static struct cc_arena arena;
 
 static void done(void) {
@@ -40,10 +39,28 @@ END_TEST
 
 START_TEST(url__refuses) {
     static const char *const texts[] = {
-        "",           "a",          "ftp://a/",      "http:/a",         "http://",       "http:///x",
-        "http://:80", "http://a:",  "http://a:0",    "http://a:65536",  "http://a:+80",  "http://u@a/",
-        "http://[::1", "http://[x]/", "http://[::1]a", "http://a b/",     "http://a/\r\nX", "http://\xc3\xa9/",
-        "http://a%41/", "http://a,b/", "file:///etc", "http://[fe80::1%25eth0]/",
+        "",
+        "a",
+        "ftp://a/",
+        "http:/a",
+        "http://",
+        "http:///x",
+        "http://:80",
+        "http://a:",
+        "http://a:0",
+        "http://a:65536",
+        "http://a:+80",
+        "http://u@a/",
+        "http://[::1",
+        "http://[x]/",
+        "http://[::1]a",
+        "http://a b/",
+        "http://a/\r\nX",
+        "http://\xc3\xa9/",
+        "http://a%41/",
+        "http://a,b/",
+        "file:///etc",
+        "http://[fe80::1%25eth0]/",
     };
     for (size_t i = 0; i < CC_ARRAY_LENGTH(texts); i++) {
         struct cc_url url;

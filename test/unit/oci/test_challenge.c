@@ -25,7 +25,8 @@ START_TEST(challenge__parses) {
         {"Bearer realm=\"a \\\"b\\\" \\\\\"", CC_CHALLENGE_BEARER, "a \"b\" \\", "", ""},
         {"Negotiate, Bearer realm=\"r\"", CC_CHALLENGE_BEARER, "r", "", ""},
         {"Negotiate abc+/==, Basic realm=\"r\"", CC_CHALLENGE_BASIC, "r", "", ""},
-        {"Digest realm=\"d\", nonce=\"n\", Bearer realm=\"r\",error=\"invalid_token\"", CC_CHALLENGE_BEARER, "r", "", ""},
+        {"Digest realm=\"d\", nonce=\"n\", Bearer realm=\"r\",error=\"invalid_token\"", CC_CHALLENGE_BEARER, "r", "",
+         ""},
         {", ,Basic realm=\"r\",", CC_CHALLENGE_BASIC, "r", "", ""},
         {"Basic realm=\"r\", Bearer realm=\"q\"", CC_CHALLENGE_BASIC, "r", "", ""},
         {"Bearer charset=\"UTF-8\", realm=\"\"", CC_CHALLENGE_BEARER, "", "", ""},
@@ -43,8 +44,18 @@ END_TEST
 
 START_TEST(challenge__refuses) {
     static const char *const headers[] = {
-        "", " ", ",", "Negotiate", "Digest realm=\"d\"", "Bearer realm=\"open", "Bearer realm=\"open\\", "Bearer realm=",
-        "\"Basic\"", "Negotiate a b", "(x)", "Digest x=\"",
+        "",
+        " ",
+        ",",
+        "Negotiate",
+        "Digest realm=\"d\"",
+        "Bearer realm=\"open",
+        "Bearer realm=\"open\\",
+        "Bearer realm=",
+        "\"Basic\"",
+        "Negotiate a b",
+        "(x)",
+        "Digest x=\"",
     };
     for (size_t i = 0; i < CC_ARRAY_LENGTH(headers); i++) {
         struct cc_challenge challenge;

@@ -47,12 +47,12 @@ static void put_tombstone(const char *tag) {
     cc_memory_registry_put_tag(memory, REPO, tag, tombstone.data);
 }
 
-#define FIBER_TEST(name)                          \
-    static void name##_body(void *arg CC_UNUSED); \
-    START_TEST(name) {                            \
-        cc_test_run_virtual(name##_body, NULL);   \
-    }                                             \
-    END_TEST                                      \
+#define FIBER_TEST(name)                                                                                               \
+    static void name##_body(void *arg CC_UNUSED);                                                                      \
+    START_TEST(name) {                                                                                                 \
+        cc_test_run_virtual(name##_body, NULL);                                                                        \
+    }                                                                                                                  \
+    END_TEST                                                                                                           \
     static void name##_body(void *arg CC_UNUSED)
 
 FIBER_TEST(registry__has_tag_reads_a_tombstone_as_absent_and_removes_it) {
@@ -202,10 +202,11 @@ static CC_YIELDS int push_meanwhile(void *ctx, enum cc_registry_op op, const cha
     return 0;
 }
 
-/* A push that moves the tag at any moment must survive: it holds the newest state of the VM. Right before the last write
- * nothing can protect it (no registry compares and swaps); those two operations are left out. */
+/* A push that moves the tag at any moment must survive: it holds the newest state of the VM. Right before the last
+ * write nothing can protect it (no registry compares and swaps); those two operations are left out. */
 FIBER_TEST(delete_tag__a_push_meanwhile_stays) {
-    static const enum cc_registry_op moments[] = {CC_REGISTRY_LIST_TAGS, CC_REGISTRY_GET_MANIFEST, CC_REGISTRY_PUT_BLOB};
+    static const enum cc_registry_op moments[] = {CC_REGISTRY_LIST_TAGS, CC_REGISTRY_GET_MANIFEST,
+                                                  CC_REGISTRY_PUT_BLOB};
     for (int shared = 0; shared < 2; shared++) {
         for (size_t i = 0; i < CC_ARRAY_LENGTH(moments); i++) {
             enum cc_registry_op op = moments[i];
@@ -219,15 +220,15 @@ FIBER_TEST(delete_tag__a_push_meanwhile_stays) {
             cc_memory_registry_heal(memory);
             ck_assert_int_eq(rc, 0);
             ck_assert(has("hibernate") && has("latest"));
-            const char *manifest = cc_memory_registry_manifest(
-                memory, REPO, cc_memory_registry_tag(memory, REPO, "hibernate"), NULL);
+            const char *manifest =
+                cc_memory_registry_manifest(memory, REPO, cc_memory_registry_tag(memory, REPO, "hibernate"), NULL);
             ck_assert(!cc_bytes_are_tombstone(manifest, strlen(manifest)));
         }
     }
 }
 
-/* Goal: whatever fails, other tags stay, and the tag itself names its snapshot, or reads as absent with the deletion to be
- * completed later. Method: count the calls of a clean run, then fail each one, before and after its effect. */
+/* Goal: whatever fails, other tags stay, and the tag itself names its snapshot, or reads as absent with the deletion to
+ * be completed later. Method: count the calls of a clean run, then fail each one, before and after its effect. */
 FIBER_TEST(delete_tag__every_single_fault_is_safe) {
     static const int codes[] = {CC_UNAVAILABLE, CC_DENIED, CC_TIMEOUT};
     for (int op = 0; op < CC_REGISTRY_OP_COUNT; op++) {

@@ -55,8 +55,9 @@ static void setup(void) {
 }
 
 static void teardown(void) {
-    static const char *const names[] = {"home/.docker/config.json", "home/.docker", "home", "other/config.json", "other",
-                                        "run/containers/auth.json", "run/containers", "run", "auth-file"};
+    static const char *const names[] = {"home/.docker/config.json", "home/.docker", "home",
+                                        "other/config.json",        "other",        "run/containers/auth.json",
+                                        "run/containers",           "run",          "auth-file"};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(names); i++) {
         char path[200];
         snprintf(path, sizeof path, "%s/%s", directory, names[i]);
@@ -69,7 +70,7 @@ static void teardown(void) {
 #define AUTH(user) "{\"auths\":{\"" HOST "\":{\"username\":\"" user "\",\"password\":\"p\"}}}"
 
 START_TEST(docker_config__order_of_sources) {
-    static const char *const env[] = {"HOME", "%s/home", "REGISTRY_AUTH_FILE", "%s/auth-file", "XDG_RUNTIME_DIR",
+    static const char *const env[] = {"HOME",   "%s/home", "REGISTRY_AUTH_FILE", "%s/auth-file", "XDG_RUNTIME_DIR",
                                       "%s/run", NULL};
     ck_assert_int_eq(find(env), 0);
     ck_assert_str_eq(found.username, "");

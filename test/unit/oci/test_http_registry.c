@@ -16,8 +16,8 @@
 #define N "vk-demo-web-0"
 #define R "p/r/" N
 
-/* An answer of the scripted registry: to the requests whose method and target match, `times` times after `skip` of them.
- * Without a rule the registry accepts what is pushed and has nothing. */
+/* An answer of the scripted registry: to the requests whose method and target match, `times` times after `skip` of
+ * them. Without a rule the registry accepts what is pushed and has nothing. */
 struct rule {
     const char *method, *part;
     int skip, times; /* times 0 = always */
@@ -112,8 +112,8 @@ static void open_registry(struct scene *scene) {
 }
 
 static void scene_open(struct scene *scene) {
-    scene->server = fake_http_start(
-        &(struct fake_http_script){.handle = answer, .after_head = after_head, .ctx = scene});
+    scene->server =
+        fake_http_start(&(struct fake_http_script){.handle = answer, .after_head = after_head, .ctx = scene});
     scene->server_port = fake_http_port(scene->server);
     snprintf(scene->host, sizeof scene->host, "127.0.0.1:%d", scene->server_port);
     open_registry(scene);
@@ -145,25 +145,25 @@ static int has_tag(struct scene *scene, const char *reference, bool *ret_present
     return scene->port.ops->has_manifest(scene->port.ctx, N, reference, ret_present, NULL, NULL, err);
 }
 
-#define SCENE_TEST(name)                          \
-    static void name##_body(struct scene *scene); \
-    static void name##_fiber(void *arg) {         \
-        struct scene *scene = arg;                \
-        scene_open(scene);                        \
-        name##_body(scene);                       \
-        scene_close(scene);                       \
-    }                                             \
-    START_TEST(name) {                            \
-        struct scene scene = {0};                 \
-        cc_test_run(name##_fiber, &scene);        \
-    }                                             \
-    END_TEST                                      \
+#define SCENE_TEST(name)                                                                                               \
+    static void name##_body(struct scene *scene);                                                                      \
+    static void name##_fiber(void *arg) {                                                                              \
+        struct scene *scene = arg;                                                                                     \
+        scene_open(scene);                                                                                             \
+        name##_body(scene);                                                                                            \
+        scene_close(scene);                                                                                            \
+    }                                                                                                                  \
+    START_TEST(name) {                                                                                                 \
+        struct scene scene = {0};                                                                                      \
+        cc_test_run(name##_fiber, &scene);                                                                             \
+    }                                                                                                                  \
+    END_TEST                                                                                                           \
     static void name##_body(struct scene *scene)
 
-#define CHECK_HEADER(k, name, expected)                                                                       \
-    do {                                                                                                      \
-        char *_value cc_cleanup(cc_free_p) = fake_http_request_header(fake_http_request_at(scene->server, k), name); \
-        ck_assert_pstr_eq(_value, expected);                                                                  \
+#define CHECK_HEADER(k, name, expected)                                                                                \
+    do {                                                                                                               \
+        char *_value cc_cleanup(cc_free_p) = fake_http_request_header(fake_http_request_at(scene->server, k), name);   \
+        ck_assert_pstr_eq(_value, expected);                                                                           \
     } while (0)
 
 /* A memory body. */
@@ -201,7 +201,8 @@ static int put_blob(struct scene *scene, struct memory *memory, const char *dige
                                      err);
 }
 
-/* --- addresses --------------------------------------------------------------------------------------------------------- */
+/* --- addresses
+ * --------------------------------------------------------------------------------------------------------- */
 
 SCENE_TEST(http_registry__manifest_urls) {
     bool present = true;
@@ -233,10 +234,12 @@ SCENE_TEST(http_registry__manifest_urls) {
     check_trace(scene, "");
 }
 
-/* --- authentication ----------------------------------------------------------------------------------------------------- */
+/* --- authentication
+ * ----------------------------------------------------------------------------------------------------- */
 
 #define BEARER "Bearer realm=\"http://127.0.0.1:{port}/token\",service=\"reg.example\""
-#define PING_BEARER {"GET", "/v2/", .status = 401, .header = "WWW-Authenticate", .value = BEARER, .times = 1}
+#define PING_BEARER                                                                                                    \
+    { "GET", "/v2/", .status = 401, .header = "WWW-Authenticate", .value = BEARER, .times = 1 }
 
 SCENE_TEST(http_registry__no_challenge_no_token) {
     bool present;
@@ -275,16 +278,16 @@ SCENE_TEST(http_registry__bearer_token_comes_first_and_is_remembered) {
     CC_VECTOR("05-16.48");
     /* Pushes have a scope of their own, and each DELETE authenticates anew. */
     fake_http_forget(scene->server);
-    ck_assert_int_eq(
-        scene->port.ops->put_manifest(scene->port.ctx, N, "a", "application/x", "{}", 2, NULL), 0);
+    ck_assert_int_eq(scene->port.ops->put_manifest(scene->port.ctx, N, "a", "application/x", "{}", 2, NULL), 0);
     ck_assert_int_eq(scene->port.ops->delete_manifest(scene->port.ctx, N, "a", NULL), 0);
     ck_assert_int_eq(scene->port.ops->delete_manifest(scene->port.ctx, N, "a", NULL), 0);
-    check_trace(scene, "GET /token?scope=repository%3Ap%2Fr%2Fvk-demo-web-0%3Apush%2Cpull&service=reg.example\n"
-                       "PUT /v2/" R "/manifests/a\n"
-                       "GET /token?scope=repository%3Ap%2Fr%2Fvk-demo-web-0%3Apush%2Cpull%2Cdelete&service=reg.example\n"
-                       "DELETE /v2/" R "/manifests/a\n"
-                       "GET /token?scope=repository%3Ap%2Fr%2Fvk-demo-web-0%3Apush%2Cpull%2Cdelete&service=reg.example\n"
-                       "DELETE /v2/" R "/manifests/a\n");
+    check_trace(scene,
+                "GET /token?scope=repository%3Ap%2Fr%2Fvk-demo-web-0%3Apush%2Cpull&service=reg.example\n"
+                "PUT /v2/" R "/manifests/a\n"
+                "GET /token?scope=repository%3Ap%2Fr%2Fvk-demo-web-0%3Apush%2Cpull%2Cdelete&service=reg.example\n"
+                "DELETE /v2/" R "/manifests/a\n"
+                "GET /token?scope=repository%3Ap%2Fr%2Fvk-demo-web-0%3Apush%2Cpull%2Cdelete&service=reg.example\n"
+                "DELETE /v2/" R "/manifests/a\n");
     CHECK_HEADER(1, "Content-Type", "application/x");
 }
 
@@ -357,8 +360,7 @@ SCENE_TEST(http_registry__the_realm_must_be_worth_our_credentials) {
     for (size_t i = 0; i < CC_ARRAY_LENGTH(realms); i++) {
         scene_restart(scene);
         struct cc_err err = {0};
-        scene->rules[0] =
-            (struct rule){"GET", "/v2/", .status = 401, .header = "WWW-Authenticate", .value = realms[i]};
+        scene->rules[0] = (struct rule){"GET", "/v2/", .status = 401, .header = "WWW-Authenticate", .value = realms[i]};
         int rc = has_tag(scene, "a", &present, &err);
         ck_assert_msg(rc == CC_PROTOCOL || rc == CC_INVALID, "%s: %s", realms[i], err.msg);
         check_trace(scene, "GET /v2/\n");
@@ -383,14 +385,22 @@ SCENE_TEST(http_registry__credentials_go_to_the_token_server) {
     ck_assert_ptr_nonnull(strstr(err.msg, "identity token only"));
 }
 
-/* --- outcomes and retries ---------------------------------------------------------------------------------------------------- */
+/* --- outcomes and retries
+ * ---------------------------------------------------------------------------------------------------- */
 
 SCENE_TEST(http_registry__statuses) {
     static const struct {
         int status, code, requests;
-    } heads[] = {{200, 0, 1},           {403, CC_DENIED, 1},      {401, CC_DENIED, 1},      {400, CC_INVALID, 1},
-                 {500, CC_UNAVAILABLE, 3}, {503, CC_UNAVAILABLE, 3}, {429, CC_THROTTLED, 3}, {408, CC_UNAVAILABLE, 3},
-                 {522, CC_UNAVAILABLE, 3}, {501, CC_UNAVAILABLE, 1}};
+    } heads[] = {{200, 0, 1},
+                 {403, CC_DENIED, 1},
+                 {401, CC_DENIED, 1},
+                 {400, CC_INVALID, 1},
+                 {500, CC_UNAVAILABLE, 3},
+                 {503, CC_UNAVAILABLE, 3},
+                 {429, CC_THROTTLED, 3},
+                 {408, CC_UNAVAILABLE, 3},
+                 {522, CC_UNAVAILABLE, 3},
+                 {501, CC_UNAVAILABLE, 1}};
     bool present = false;
     ck_assert_int_eq(has_tag(scene, "a", &present, NULL), 0);
     for (size_t i = 0; i < CC_ARRAY_LENGTH(heads); i++) {
@@ -446,7 +456,11 @@ SCENE_TEST(http_registry__reads_manifests) {
     char digest[CC_DIGEST_BYTES], other[CC_DIGEST_BYTES];
     cc_digest_of("{\"a\":1}", 7, digest);
     cc_digest_of("", 0, other);
-    scene->rules[0] = (struct rule){"GET", "/manifests/", .status = 200, .body = "{\"a\":1}", .header = "Content-Type",
+    scene->rules[0] = (struct rule){"GET",
+                                    "/manifests/",
+                                    .status = 200,
+                                    .body = "{\"a\":1}",
+                                    .header = "Content-Type",
                                     .value = "application/vnd.oci.image.manifest.v1+json; charset=x"};
     ck_assert_int_eq(scene->port.ops->get_manifest(scene->port.ctx, N, "h", &manifest, &err), 0);
     ck_assert_str_eq(manifest.body.data, "{\"a\":1}");
@@ -463,8 +477,7 @@ SCENE_TEST(http_registry__reads_manifests) {
                  {403, CC_DENIED, 1, "{\"errors\":[{\"code\":\"DENIED\",\"message\":\"no\"}]}"},
                  {500, CC_UNAVAILABLE, 3, "not json"}};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(cases); i++) {
-        scene->rules[0] =
-            (struct rule){"GET", "/manifests/", .status = cases[i].status, .body = cases[i].body};
+        scene->rules[0] = (struct rule){"GET", "/manifests/", .status = cases[i].status, .body = cases[i].body};
         fake_http_forget(scene->server);
         ck_assert_int_eq(scene->port.ops->get_manifest(scene->port.ctx, N, "h", &manifest, &err), cases[i].code);
         ck_assert_int_eq(fake_http_request_count(scene->server), cases[i].requests);
@@ -575,7 +588,8 @@ START_TEST(http_registry__waits_1_and_3_seconds) {
 }
 END_TEST
 
-/* --- uploads ----------------------------------------------------------------------------------------------------------------- */
+/* --- uploads
+ * ----------------------------------------------------------------------------------------------------------------- */
 
 #define STATE "/blobs/uploads/u?_state=Zg%%3D%%3D-x_y" /* within format strings */
 
@@ -713,8 +727,8 @@ SCENE_TEST(http_registry__f24_broken_patch_starts_a_new_session) {
     struct cc_err err = {0};
     memory_init(&memory, 64 * 1024 * 1024, digest);
     scene->reset_patch_after = 4 * 1024 * 1024;
-    scene->rules[0] = (struct rule){"POST", "", .status = 202, .times = 1, .header = "Location",
-                                    .value = "/v2/" R "/blobs/uploads/first"};
+    scene->rules[0] = (struct rule){
+        "POST", "", .status = 202, .times = 1, .header = "Location", .value = "/v2/" R "/blobs/uploads/first"};
     ck_assert_int_eq(put_blob(scene, &memory, digest, false, &err), 0);
     static const char *const methods[] = {"GET", "HEAD", "POST", "PATCH", "HEAD", "POST", "PATCH", "PUT"};
     ck_assert_int_eq(fake_http_request_count(scene->server), 8);
@@ -759,8 +773,7 @@ SCENE_TEST(http_registry__whole_uploads_are_retried_when_temporary) {
         scene_restart(scene);
         struct cc_err err = {0};
         memory.at = 0;
-        scene->rules[0] =
-            (struct rule){"PUT", "/blobs/", .status = cases[i].status, .body = cases[i].body};
+        scene->rules[0] = (struct rule){"PUT", "/blobs/", .status = cases[i].status, .body = cases[i].body};
         int rc = put_blob(scene, &memory, digest, true, &err);
         ck_assert_int_lt(rc, 0);
         ck_assert_int_eq(fake_http_request_count(scene->server), 1 + 3 * cases[i].attempts);
@@ -775,9 +788,9 @@ SCENE_TEST(http_registry__puts_manifests) {
     check_trace(scene, "GET /v2/\nPUT /v2/" R "/manifests/h\nPUT /v2/" R "/manifests/h\n");
     CC_VECTOR("05-16.53");
     ck_assert_str_eq(fake_http_request_at(scene->server, 2)->body, "{}");
-    scene->rules[0] = (struct rule){
-        "PUT", "/manifests/", .status = 400,
-        .body = "{\"errors\":[{\"code\":\"MANIFEST_BLOB_UNKNOWN\",\"message\":\"blob unknown\",\"detail\":\"sha256:12\"}]}"};
+    scene->rules[0] = (struct rule){"PUT", "/manifests/", .status = 400,
+                                    .body = "{\"errors\":[{\"code\":\"MANIFEST_BLOB_UNKNOWN\",\"message\":\"blob "
+                                            "unknown\",\"detail\":\"sha256:12\"}]}"};
     ck_assert_int_eq(scene->port.ops->put_manifest(scene->port.ctx, N, "h", "application/x", "{}", 2, &err),
                      CC_INVALID);
     ck_assert_str_eq(err.reason, "MANIFEST_BLOB_UNKNOWN");
@@ -790,7 +803,8 @@ SCENE_TEST(http_registry__puts_manifests) {
     ck_assert_int_eq(fake_http_request_count(scene->server), 1);
 }
 
-/* --- reading blobs ---------------------------------------------------------------------------------------------------------------- */
+/* --- reading blobs
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static int to_buffer(void *ctx, const void *bytes, size_t count, struct cc_err *err CC_UNUSED) {
     return cc_buf_append(ctx, bytes, count);
@@ -827,7 +841,8 @@ SCENE_TEST(http_registry__blobs_are_verified) {
     ck_assert(!present);
 }
 
-static void answer_storage(void *ctx CC_UNUSED, const struct fake_http_request *request, struct fake_http_reply *reply) {
+static void answer_storage(void *ctx CC_UNUSED, const struct fake_http_request *request,
+                           struct fake_http_reply *reply) {
     if (strstr(request->target, "gone"))
         reply->status = 404;
     else
@@ -870,7 +885,8 @@ SCENE_TEST(http_registry__redirects_lose_the_authorization) {
     fake_http_stop(storage);
 }
 
-/* F07: a registry that never answers is given up when the scope says so, and at the latest after CC_REGISTRY_CALL_MS. */
+/* F07: a registry that never answers is given up when the scope says so, and at the latest after CC_REGISTRY_CALL_MS.
+ */
 SCENE_TEST(http_registry__a_silent_registry_is_given_up) {
     bool present;
     struct cc_err err = {0};

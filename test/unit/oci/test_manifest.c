@@ -56,9 +56,20 @@ END_TEST
 
 START_TEST(manifest__refuses_what_is_none) {
     static const char *const texts[] = {
-        "not json", "", "[]", "1", "{\"mediaType\":1}", "{\"config\":[]}", "{\"layers\":{}}", "{\"layers\":[1]}",
-        "{\"layers\":[{\"size\":\"1\"}]}", "{\"annotations\":[]}", "{\"annotations\":{\"a\":1}}",
-        "{\"layers\":[{\"annotations\":{\"a\":{}}}]}", "{\"layers\":[{\"size\":1.5}]}", "{} {}",
+        "not json",
+        "",
+        "[]",
+        "1",
+        "{\"mediaType\":1}",
+        "{\"config\":[]}",
+        "{\"layers\":{}}",
+        "{\"layers\":[1]}",
+        "{\"layers\":[{\"size\":\"1\"}]}",
+        "{\"annotations\":[]}",
+        "{\"annotations\":{\"a\":1}}",
+        "{\"layers\":[{\"annotations\":{\"a\":{}}}]}",
+        "{\"layers\":[{\"size\":1.5}]}",
+        "{} {}",
     };
     for (size_t i = 0; i < CC_ARRAY_LENGTH(texts); i++) {
         struct cc_manifest *manifest = NULL;
@@ -74,7 +85,8 @@ START_TEST(manifest__reads_members) {
     static const char json[] =
         "{\"schemaVersion\":2,\"future\":[1,{}],\"artifactType\":\"" COCOON "snapshot.v1+json\","
         "\"config\":{\"mediaType\":\"c\",\"digest\":\"sha256:1\",\"size\":4,\"urls\":null},\"layers\":["
-        "{\"mediaType\":\"l\",\"digest\":\"sha256:2\",\"size\":-1,\"annotations\":{\"org.opencontainers.image.title\":\"t\"}}],"
+        "{\"mediaType\":\"l\",\"digest\":\"sha256:2\",\"size\":-1,\"annotations\":{\"org.opencontainers.image.title\":"
+        "\"t\"}}],"
         "\"annotations\":{\"cocoonstack.snapshot.baseimage\":\"img:1\"}}";
     struct cc_manifest *manifest = NULL;
     ck_assert_int_eq(cc_manifest_parse(json, strlen(json), &manifest, NULL), 0);

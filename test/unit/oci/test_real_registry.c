@@ -48,11 +48,11 @@ static void scene_close(struct scene *scene) {
     real_registry_stop(scene->server);
 }
 
-#define CHECK_OK(call)                                             \
-    do {                                                           \
-        struct cc_err err = {0};                                   \
-        int _rc = (call);                                          \
-        ck_assert_msg(_rc == 0, "%s: %s", cc_code_name(_rc), err.msg); \
+#define CHECK_OK(call)                                                                                                 \
+    do {                                                                                                               \
+        struct cc_err err = {0};                                                                                       \
+        int _rc = (call);                                                                                              \
+        ck_assert_msg(_rc == 0, "%s: %s", cc_code_name(_rc), err.msg);                                                 \
     } while (0)
 
 static int read_archive(void *ctx, void *bytes, size_t capacity, size_t *ret_count, struct cc_err *err CC_UNUSED) {

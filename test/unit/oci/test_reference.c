@@ -86,9 +86,23 @@ START_TEST(reference__base) {
         {"10.0.0.5:5000", "10.0.0.5:5000", ""},      {"[::1]:5000/a_b.c-d", "[::1]:5000", "a_b.c-d"},
     };
     static const char *const bad[] = {
-        "https://reg.example/p", "reg.example/", "reg.example/p/", "registry/p",     "none",          "reg.example//p",
-        "reg.example/P",         "reg.example/..", "reg.example/a/./b", "reg.example:0/p", "reg.ex ample/p", "u@reg.example",
-        "/p",                    ":5000/p",      "reg.example/p?x", "reg.example?u@h", "reg.example#x",
+        "https://reg.example/p",
+        "reg.example/",
+        "reg.example/p/",
+        "registry/p",
+        "none",
+        "reg.example//p",
+        "reg.example/P",
+        "reg.example/..",
+        "reg.example/a/./b",
+        "reg.example:0/p",
+        "reg.ex ample/p",
+        "u@reg.example",
+        "/p",
+        ":5000/p",
+        "reg.example/p?x",
+        "reg.example?u@h",
+        "reg.example#x",
     };
     struct cc_registry_base base;
     struct cc_err err = {0};

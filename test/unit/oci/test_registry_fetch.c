@@ -12,12 +12,12 @@ static void done(void) {
 }
 
 START_TEST(registry_fetch__local_hosts) {
-    static const char *const local[] = {"localhost:5000", "127.0.0.1", "127.0.0.1:5000", "[::1]", "[::1]:5000",
-                                        "10.0.0.5:5000",  "172.16.0.1", "172.31.255.255", "192.168.1.1:80",
-                                        "a.localhost",    "A.Localhost:81"};
-    static const char *const remote[] = {"registry.local", "localhost", "127.0.0.2", "172.15.0.1", "172.32.0.1",
-                                         "11.0.0.1",       "192.169.0.1", "[fd00::1]", "localhost.example", "169.254.1.1",
-                                         "reg.example:5000", "0.0.0.0:5000"};
+    static const char *const local[] = {"localhost:5000", "127.0.0.1",     "127.0.0.1:5000", "[::1]",
+                                        "[::1]:5000",     "10.0.0.5:5000", "172.16.0.1",     "172.31.255.255",
+                                        "192.168.1.1:80", "a.localhost",   "A.Localhost:81"};
+    static const char *const remote[] = {"registry.local",    "localhost",   "127.0.0.2",        "172.15.0.1",
+                                         "172.32.0.1",        "11.0.0.1",    "192.169.0.1",      "[fd00::1]",
+                                         "localhost.example", "169.254.1.1", "reg.example:5000", "0.0.0.0:5000"};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(local); i++)
         ck_assert_msg(cc_registry_host_is_local(local[i]), "%s", local[i]);
     for (size_t i = 0; i < CC_ARRAY_LENGTH(remote); i++)

@@ -42,12 +42,13 @@ static void teardown(void) {
     cc_memory_registry_free(memory);
 }
 
-/* --- the exporter's side ------------------------------------------------------------------------------------------------ */
+/* --- the exporter's side
+ * ------------------------------------------------------------------------------------------------ */
 
 struct exporter {
     size_t at, piece;
     int finish_code;
-    int finished; /* manifest PUTs at the time of finish() + 1; 0 = not called */
+    int finished;   /* manifest PUTs at the time of finish() + 1; 0 = not called */
     size_t fail_at; /* the stream breaks there; 0 = never */
 };
 
@@ -67,7 +68,8 @@ static int export_read(void *ctx, void *bytes, size_t capacity, size_t *ret_coun
 static int export_finish(void *ctx, struct cc_err *err) {
     struct exporter *exporter = ctx;
     exporter->finished = cc_memory_registry_calls(memory, CC_REGISTRY_PUT_MANIFEST) + 1;
-    return exporter->finish_code ? cc_err_set(err, (enum cc_code)exporter->finish_code, "export failed: exit status 1") : 0;
+    return exporter->finish_code ? cc_err_set(err, (enum cc_code)exporter->finish_code, "export failed: exit status 1")
+                                 : 0;
 }
 
 static struct exporter exporter_of(void) {
@@ -103,15 +105,16 @@ static int pull(struct cc_buf *into, struct cc_err *err) {
     return cc_snapshot_pull(&port, REPO, "hibernate", &sink, err);
 }
 
-#define FIBER_TEST(name)                          \
-    static void name##_body(void *arg CC_UNUSED); \
-    START_TEST(name) {                            \
-        cc_test_run_virtual(name##_body, NULL);   \
-    }                                             \
-    END_TEST                                      \
+#define FIBER_TEST(name)                                                                                               \
+    static void name##_body(void *arg CC_UNUSED);                                                                      \
+    START_TEST(name) {                                                                                                 \
+        cc_test_run_virtual(name##_body, NULL);                                                                        \
+    }                                                                                                                  \
+    END_TEST                                                                                                           \
     static void name##_body(void *arg CC_UNUSED)
 
-/* --- push ------------------------------------------------------------------------------------------------------------------ */
+/* --- push
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 /* contract/05 15.1: manifest and config byte for byte, and the order of the requests. */
 FIBER_TEST(snapshot__push_worked_example) {
@@ -131,13 +134,12 @@ FIBER_TEST(snapshot__push_worked_example) {
     ck_assert_ptr_nonnull(strstr(manifest, FIXTURE_CONFIG_DIGEST));
     ck_assert_ptr_nonnull(cc_memory_registry_blob(memory, REPO, FIXTURE_CONFIG_DIGEST, &bytes));
     ck_assert_uint_eq(bytes, 667);
-    ck_assert_str_eq(
-        cc_memory_registry_trace(memory),
-        "BLOB+ " REPO "@sha256:ac95521ee05fdcceee4b43837f687a705866eda3ef3f12bfbf76006d3d909b16\n"
-        "BLOB+ " REPO "@sha256:72297d3b5a9b315bf987f1109c13ce75e6291c0ab1c41a8874ed26a52be4280b\n"
-        "BLOB+ " REPO "@sha256:5f9f01936c194262c763f820ecd848c08f370d815deeb5acce5a970def501ccc\n"
-        "BLOB+ " REPO "@sha256:1ebb48e35db6b0c125d91e15bf68e75cb069b7284ef66ff6159833cd0b68e92e\n"
-        "BLOB+ " REPO "@" FIXTURE_CONFIG_DIGEST "\nPUT " REPO ":hibernate\n");
+    ck_assert_str_eq(cc_memory_registry_trace(memory),
+                     "BLOB+ " REPO "@sha256:ac95521ee05fdcceee4b43837f687a705866eda3ef3f12bfbf76006d3d909b16\n"
+                     "BLOB+ " REPO "@sha256:72297d3b5a9b315bf987f1109c13ce75e6291c0ab1c41a8874ed26a52be4280b\n"
+                     "BLOB+ " REPO "@sha256:5f9f01936c194262c763f820ecd848c08f370d815deeb5acce5a970def501ccc\n"
+                     "BLOB+ " REPO "@sha256:1ebb48e35db6b0c125d91e15bf68e75cb069b7284ef66ff6159833cd0b68e92e\n"
+                     "BLOB+ " REPO "@" FIXTURE_CONFIG_DIGEST "\nPUT " REPO ":hibernate\n");
     ck_assert_int_eq(cc_snapshot_read_back(&port, REPO, "hibernate", result.digest, &err), 0);
     /* A plain v1 writer cuts and compresses nothing, however large or small an entry is. */
     CC_VECTOR("05-16.22");
@@ -249,7 +251,8 @@ FIBER_TEST(snapshot__push_again_sends_no_data) {
     ck_assert_int_eq(cc_memory_registry_calls(memory, CC_REGISTRY_PUT_BLOB), 5);
 }
 
-/* --- F26: the registry forgot a blob that it said it has ----------------------------------------------------------------------- */
+/* --- F26: the registry forgot a blob that it said it has
+ * ----------------------------------------------------------------------- */
 
 static const char layer_2[] = "sha256:72297d3b5a9b315bf987f1109c13ce75e6291c0ab1c41a8874ed26a52be4280b";
 
@@ -297,7 +300,8 @@ FIBER_TEST(snapshot__forced_push_asks_for_nothing) {
     ck_assert_int_eq(cc_memory_registry_calls(memory, CC_REGISTRY_HAS_BLOB), 0);
 }
 
-/* --- read back, identify -------------------------------------------------------------------------------------------------------- */
+/* --- read back, identify
+ * -------------------------------------------------------------------------------------------------------- */
 
 FIBER_TEST(snapshot__read_back) {
     struct cc_err err = {0};
@@ -339,7 +343,9 @@ FIBER_TEST(snapshot__identify) {
     ck_assert_ptr_null(cc_memory_registry_tag(memory, REPO, "hibernate"));
 }
 
-/* --- pull --------------------------------------------------------------------------------------------------------------------------- */
+/* --- pull
+ * ---------------------------------------------------------------------------------------------------------------------------
+ */
 
 FIBER_TEST(snapshot__pull_gives_the_archive_back) {
     struct cc_buf out cc_cleanup(cc_buf_done);
@@ -350,7 +356,7 @@ FIBER_TEST(snapshot__pull_gives_the_archive_back) {
     ck_assert_msg(rc == 0, "%s", err.msg);
     ck_assert_uint_eq(out.len, 7680);
     /* Equal to the export but for the envelope's mode (0644) and the times. */
-    static const size_t bodies[][2] = {{512, 553},  {2048, 10}, {3072, 81}, {4096, 16},
+    static const size_t bodies[][2] = {{512, 553}, {2048, 10}, {3072, 81},  {4096, 16},
                                        {5120, 12}, {6144, 18}, {6656, 1024}};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(bodies); i++)
         ck_assert(memcmp(out.data + bodies[i][0], archive.data + bodies[i][0], bodies[i][1]) == 0);
@@ -467,13 +473,15 @@ FIBER_TEST(snapshot__pull_configs) {
     ck_assert_int_eq(pull(&out, NULL), 0);
     ck_assert_str_eq(out.data + 1024 + 100, "0000640");
 
-    /* Fragmented guests: two maps of 25,000 runs, 1.4 MB together, are accepted; one of more than a PAX block is not. */
+    /* Fragmented guests: two maps of 25,000 runs, 1.4 MB together, are accepted; one of more than a PAX block is not.
+     */
     struct cc_buf config cc_cleanup(cc_buf_done);
     cc_buf_init(&config, 10 * 1024 * 1024);
     ck_assert_int_eq(cc_buf_puts(&config, "{\"files\":{"), 0);
     for (int file = 0; file < 2; file++) {
         ck_assert_int_eq(cc_buf_printf(&config, "%s\"%s\":{\"sparseSize\":999999999999,\"sparseMap\":\"[",
-                                       file ? "," : "", file ? "other" : "mem"), 0);
+                                       file ? "," : "", file ? "other" : "mem"),
+                         0);
         for (int run = 0; run < 25000; run++)
             ck_assert_int_eq(cc_buf_printf(&config, "%s{\\\"o\\\":%d,\\\"l\\\":4096}", run ? "," : "", run * 8192), 0);
         ck_assert_int_eq(cc_buf_puts(&config, "]\"}"), 0);

@@ -18,7 +18,8 @@ static void done(void) {
 }
 
 static const char fixture_config[] =
-    "{\"schemaVersion\":\"v1\",\"snapshotId\":\"" FIXTURE_ID "\",\"description\":\"nightly\",\"image\":\"images/debian:13\","
+    "{\"schemaVersion\":\"v1\",\"snapshotId\":\"" FIXTURE_ID
+    "\",\"description\":\"nightly\",\"image\":\"images/debian:13\","
     "\"imageDigest\":\"sha256:" FIXTURE_ONES "\",\"imageType\":\"cloudimg\",\"imageBlobIds\":{\"" FIXTURE_ONES "\":{}},"
     "\"hypervisor\":\"cloud-hypervisor\",\"cpu\":2,\"memory\":2147483648,\"storage\":10737418240,\"nics\":1,"
     "\"network\":\"cocoon-dhcp\",\"files\":{\"config.json\":{\"mode\":416},\"memory-ranges\":{\"mode\":384,"
@@ -92,8 +93,9 @@ START_TEST(go_json__escapes) {
     cc_buf_init(&into, 1000);
     cc_go_json_init(&json, &into, false);
     cc_go_json_text(&json, NULL, text);
-    ck_assert_str_eq(into.data, "\"a\\\"\\\\\\u003c\\u003e\\u0026\\n\\r\\t\\b\\f\\u0001\x7f\\u2028\\u2029\xc3\xa9\\ufffd"
-                                "\xf0\x9f\x98\x80\\ufffd\"");
+    ck_assert_str_eq(into.data,
+                     "\"a\\\"\\\\\\u003c\\u003e\\u0026\\n\\r\\t\\b\\f\\u0001\x7f\\u2028\\u2029\xc3\xa9\\ufffd"
+                     "\xf0\x9f\x98\x80\\ufffd\"");
     cc_buf_clear(&into);
     cc_go_json_init(&json, &into, true);
     cc_go_json_open(&json, NULL, '{');
@@ -121,9 +123,19 @@ END_TEST
 
 START_TEST(snapshot_config__refuses) {
     static const char *const texts[] = {
-        "[]", "", "{\"snapshotId\":1}", "{\"cpu\":\"2\"}", "{\"memory\":1.5}", "{\"windows\":\"no\"}", "{\"files\":[]}",
-        "{\"files\":{\"a\":1}}", "{\"files\":{\"a\":{\"mode\":\"1\"}}}", "{\"files\":{\"a\":{\"sparseMap\":[]}}}",
-        "{\"files\":{\"a\":{\"chunks\":{}}}}", "{\"files\":{\"a\":{\"chunks\":[1]}}}", "{\"imageBlobIds\":[]}",
+        "[]",
+        "",
+        "{\"snapshotId\":1}",
+        "{\"cpu\":\"2\"}",
+        "{\"memory\":1.5}",
+        "{\"windows\":\"no\"}",
+        "{\"files\":[]}",
+        "{\"files\":{\"a\":1}}",
+        "{\"files\":{\"a\":{\"mode\":\"1\"}}}",
+        "{\"files\":{\"a\":{\"sparseMap\":[]}}}",
+        "{\"files\":{\"a\":{\"chunks\":{}}}}",
+        "{\"files\":{\"a\":{\"chunks\":[1]}}}",
+        "{\"imageBlobIds\":[]}",
     };
     struct cc_snapshot_config config;
     for (size_t i = 0; i < CC_ARRAY_LENGTH(texts); i++)
@@ -133,8 +145,11 @@ START_TEST(snapshot_config__refuses) {
     struct cc_err err = {0};
     ck_assert_int_eq(cc_snapshot_config_parse(no_size, strlen(no_size), &arena, &config, &err), CC_PROTOCOL);
     ck_assert_ptr_nonnull(strstr(err.msg, "sparseMap without sparseSize"));
-    static const char *const envelopes[] = {"{\"version\":1}", "{\"version\":2,\"config\":{}}",
-                                            "{\"version\":1,\"config\":[]}", "{\"config\":{\"id\":1}}", "x",
+    static const char *const envelopes[] = {"{\"version\":1}",
+                                            "{\"version\":2,\"config\":{}}",
+                                            "{\"version\":1,\"config\":[]}",
+                                            "{\"config\":{\"id\":1}}",
+                                            "x",
                                             "{\"config\":{\"name\":1}}"};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(envelopes); i++)
         ck_assert_msg(cc_snapshot_envelope_parse(envelopes[i], strlen(envelopes[i]), &arena, &config, NULL) ==
@@ -145,10 +160,12 @@ END_TEST
 
 START_TEST(snapshot_config__media_types) {
     static const char *const names[][2] = {
-        {"config.json", CC_TYPE_VM_CONFIG},      {"state.json", CC_TYPE_VM_STATE},     {"memory-ranges", CC_TYPE_VM_MEMORY},
-        {"cidata.img", CC_TYPE_VM_CIDATA},       {"overlay.qcow2", CC_TYPE_DISK_QCOW2}, {"some-disk.qcow2", CC_TYPE_DISK_QCOW2},
-        {"cow.raw", CC_TYPE_DISK_RAW},           {"cocoon.json", CC_TYPE_OCTET_STREAM}, {"mem", CC_TYPE_OCTET_STREAM},
-        {"vmstate", CC_TYPE_OCTET_STREAM},       {"raw", CC_TYPE_OCTET_STREAM},
+        {"config.json", CC_TYPE_VM_CONFIG},    {"state.json", CC_TYPE_VM_STATE},
+        {"memory-ranges", CC_TYPE_VM_MEMORY},  {"cidata.img", CC_TYPE_VM_CIDATA},
+        {"overlay.qcow2", CC_TYPE_DISK_QCOW2}, {"some-disk.qcow2", CC_TYPE_DISK_QCOW2},
+        {"cow.raw", CC_TYPE_DISK_RAW},         {"cocoon.json", CC_TYPE_OCTET_STREAM},
+        {"mem", CC_TYPE_OCTET_STREAM},         {"vmstate", CC_TYPE_OCTET_STREAM},
+        {"raw", CC_TYPE_OCTET_STREAM},
     };
     for (size_t i = 0; i < CC_ARRAY_LENGTH(names); i++)
         ck_assert_str_eq(cc_snapshot_media_type(names[i][0]), names[i][1]);

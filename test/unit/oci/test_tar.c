@@ -71,7 +71,7 @@ START_TEST(tar__reads_what_it_writes) {
     static const struct {
         size_t at;
         const char *name;
-    } headers[] = {{0, "snapshot.json"}, {1536, "config.json"}, {2560, "PaxHeaders.0/memory-ranges"},
+    } headers[] = {{0, "snapshot.json"},    {1536, "config.json"},   {2560, "PaxHeaders.0/memory-ranges"},
                    {3584, "memory-ranges"}, {4608, "overlay.qcow2"}, {5632, "state.json"}};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(headers); i++)
         ck_assert_str_eq(archive.data + headers[i].at, headers[i].name);
@@ -214,12 +214,24 @@ START_TEST(tar__pax_records) {
     struct cc_err err = {0};
     cc_buf_init(&archive, 10000000);
     static const char *const bad[] = {
-        "5 a=",                                    /* no line end */
-        "6 a=b\n5",                                /* rest */
-        "7 a=b\n",                                 /* longer than the text */
-        "x a=b\n",   "6 =ab\n", "6 abc\n", "6a=bc\n", "+6 a=b\n", "-1 a=b\n", "0 a=b\n", "1 a=b\n", "99999999999999999999999 a=b\n",
-        "24 COCOON.sparse.map=[]\n",               /* a map without a size */
-        "24 COCOON.sparse.size=x\n", "25 COCOON.sparse.size=-1\n", "20 GNU.sparse.map=1\n", "10 size=x\n", "11 size=-1\n",
+        "5 a=",     /* no line end */
+        "6 a=b\n5", /* rest */
+        "7 a=b\n",  /* longer than the text */
+        "x a=b\n",
+        "6 =ab\n",
+        "6 abc\n",
+        "6a=bc\n",
+        "+6 a=b\n",
+        "-1 a=b\n",
+        "0 a=b\n",
+        "1 a=b\n",
+        "99999999999999999999999 a=b\n",
+        "24 COCOON.sparse.map=[]\n", /* a map without a size */
+        "24 COCOON.sparse.size=x\n",
+        "25 COCOON.sparse.size=-1\n",
+        "20 GNU.sparse.map=1\n",
+        "10 size=x\n",
+        "11 size=-1\n",
         "30 size=99999999999999999999\n",
     };
     for (size_t i = 0; i < CC_ARRAY_LENGTH(bad); i++) {

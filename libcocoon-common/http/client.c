@@ -339,24 +339,32 @@ static void add_line(struct curl_slist **list, const char *line) {
     *list = longer;
 }
 
-/* libcurl takes SNI and the name to verify from the URL: so the URL gets the server name, and the connection and the
- * Host header keep the real host. */
+/* The Host header is the authority as it was written, like Go's; libcurl would drop a default port (field case F12). */
+static void set_host_header(struct cc_http_response *response, const struct cc_url *url) {
+    struct cc_arena *arena = &response->arena;
+    const char *host = strchr(url->host, ':') ? cc_arena_printf(arena, "[%s]", url->host) : url->host;
+    if (url->has_port)
+        host = cc_url_host_port(url->host, url->port, arena);
+    add_line(&response->request_headers, cc_arena_printf(arena, "Host: %s", host));
+}
+
+/* libcurl takes SNI and the name to verify from the URL: so the URL gets the server name, and only the connection keeps
+ * the real host. */
 static void set_url(struct cc_http_response *response, CURL *easy, const char *text, const struct cc_url *url) {
     struct cc_arena *arena = &response->arena;
     const char *server_name = response->generation->server_name;
+    set_host_header(response, url);
     if (!server_name || strcmp(url->scheme, "https") != 0) {
         curl_easy_setopt(easy, CURLOPT_URL, cc_arena_strndup(arena, text, strcspn(text, "#")));
         return;
     }
     const char *fake = cc_url_host_port(server_name, url->port, arena);
+    const char *real = cc_url_host_port(url->host, url->port, arena);
     curl_easy_setopt(easy, CURLOPT_URL,
                      cc_arena_printf(arena, "%s://%s%s%s%s", url->scheme, fake, url->path, url->query ? "?" : "",
                                      url->query ? url->query : ""));
-    const char *real = cc_url_host_port(url->host, url->port, arena);
     add_line(&response->connect_to, cc_arena_printf(arena, "%s:%s", fake, real));
     curl_easy_setopt(easy, CURLOPT_CONNECT_TO, response->connect_to);
-    const char *host = strchr(url->host, ':') ? cc_arena_printf(arena, "[%s]", url->host) : url->host;
-    add_line(&response->request_headers, cc_arena_printf(arena, "Host: %s", url->port == 443 ? host : real));
 }
 
 static bool is_token(const char *text) {

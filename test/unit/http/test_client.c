@@ -659,12 +659,19 @@ static void uses_proxy(void *arg) {
     struct cc_http_request request = {.method = "GET", .url = "http://registry.invalid:81/v2/?q=1"};
     cc_http_response_close(open_ok(scene, &request));
     ck_assert_str_eq(fake_http_request_at(proxy, 0)->target, "http://registry.invalid:81/v2/?q=1");
+    CHECK_HEADER(fake_http_request_at(proxy, 0), "Host", "registry.invalid:81");
+    request.url = "http://[fd00:10::1]:80/";
+    cc_http_response_close(open_ok(scene, &request));
+    CHECK_HEADER(fake_http_request_at(proxy, 1), "Host", "[fd00:10::1]:80"); /* F12: a port that is written is sent */
+    request.url = "http://a.invalid/";
+    cc_http_response_close(open_ok(scene, &request));
+    CHECK_HEADER(fake_http_request_at(proxy, 2), "Host", "a.invalid");
     /* The fake proxy takes CONNECT for a plain request and answers 200 "hello": the TLS handshake then fails. */
     struct cc_err err = {0};
     request.url = "https://[fd00:10::1]/";
     ck_assert_int_eq(open_fails(scene, &request, &err), CC_UNAVAILABLE);
-    ck_assert_str_eq(fake_http_request_at(proxy, 1)->method, "CONNECT");
-    ck_assert_str_eq(fake_http_request_at(proxy, 1)->target, "[fd00:10::1]:443");
+    ck_assert_str_eq(fake_http_request_at(proxy, 3)->method, "CONNECT");
+    ck_assert_str_eq(fake_http_request_at(proxy, 3)->target, "[fd00:10::1]:443");
     fake_http_stop(proxy);
     scene_close(scene);
 }

@@ -166,6 +166,10 @@ class Node:
     def counter(self, vm_name):
         return int(self.cocoon("vm", "exec", vm_name, "--", "counter"))
 
+    def boot_id(self, vm_name):
+        """Drawn when the guest's memory was made by a boot: it comes back with the memory, and with nothing else."""
+        return self.cocoon("vm", "exec", vm_name, "--", "boot-id").strip()
+
     def snapshots(self):
         return {s["name"]: s for s in json.loads(self.cocoon("snapshot", "list", "-o", "json"))}
 
@@ -217,8 +221,10 @@ class Cluster:
                                self.dir / "registry.log").start()
         wait("the registry", 10, lambda: http_get(self.registry_url + "/v2/") is not None)
         self.kubectl("apply", "-f", str(REPO / "charts/cocoon/crds"))
-        self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd/cocoonsets.cocoonset.cocoonstack.io",
-                     "crd/cocoonhibernations.cocoonset.cocoonstack.io")
+        # kubectl wait gives up on an object that has no conditions yet, so ask it again.
+        wait("the CRDs are established", 30, lambda: self.kubectl(
+            "wait", "--for=condition=Established", "--timeout=10s", "crd/cocoonsets.cocoonset.cocoonstack.io",
+            "crd/cocoonhibernations.cocoonset.cocoonstack.io"))
 
     def start_daemons(self):
         self.metrics_port, self.health_port = free_ports(2)

@@ -18,6 +18,7 @@ class Scenario:
         self.cluster, self.say, self.patience = cluster, say, patience
         self.replicas = 2
         self.low_water = {}  # VM name -> highest guest counter ever read; it may never be undercut
+        self.boot_ids = {}   # VM name -> what its guest drew at boot; a guest that goes on keeps it
         self.stages = [("create", self.create), ("suspend", self.suspend), ("wake", self.wake),
                        ("scale up", self.scale_up), ("scale down", self.scale_down), ("delete", self.delete)]
 
@@ -49,7 +50,9 @@ class Scenario:
         for name, (node, record) in self.host_vms().items():
             if record["state"] != "running":
                 continue
-            values[name] = node.counter(name)
+            values[name], boot_id = node.counter(name), node.boot_id(name)
+            if self.boot_ids.setdefault(name, boot_id) != boot_id:
+                raise Mismatch(f"guest {name} was booted anew: its memory did not go on")
             if values[name] < self.low_water.get(name, 0):
                 raise Mismatch(f"guest {name} went back: counter {values[name]} after {self.low_water[name]}")
             self.low_water[name] = values[name]
@@ -103,7 +106,7 @@ class Scenario:
             self.say(f"  {vm} runs, its guest counts: {value}")
 
     def suspend(self):
-        before = self.read_counters()
+        before = wait("the guests have counted to 50", 30, lambda: (c := self.read_counters()) and min(c.values()) >= 50 and c)
         names = self.vm_names()
         self.say("spec.suspend: true")
         self.cluster.patch("cocoonset", SET, {"spec": {"suspend": True}}, NAMESPACE)

@@ -5,7 +5,7 @@
  *             hang [MS]     sleep first (default: an hour)
  *             lie [TEXT]    do it, then print "Error: TEXT" and exit 1
  *             skip          say that it was done, and do nothing
- *             die           end by SIGKILL half-way
+ *             die           end by SIGKILL half-way; a verb that only asks: before it prints anything
  *             garbage       print bytes that are no JSON, exit 0
  *             noise         print log lines on stderr, then go on
  * Calls are counted in <root>/sim/calls, one file a verb; every call is a line of <root>/sim/call.log. */
@@ -131,6 +131,7 @@ void fault_middle(void) {
 }
 
 void fault_leave(void) {
+    fault_middle();
     if (lie_at_the_end)
         die("%s", lie_at_the_end);
 }

@@ -1,5 +1,6 @@
 /* The guest: a process in a network namespace of its own. Its memory is the file `memory-ranges` of the VM's directory,
- * mapped shared; the first eight bytes are a counter that it raises ten times a second. Port 22 sends an SSH banner, port
+ * mapped shared; the first eight bytes are a counter that it raises fifty times a second, the next eight a number drawn at its
+ * boot, so that a guest that was booted anew is told from one that goes on. Port 22 sends an SSH banner, port
  * 8080 answers HTTP with the counter. */
 #include "sim.h"
 
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -86,16 +87,16 @@ void guest_pause(const json_t *vm, bool pause) {
     }
 }
 
-uint64_t guest_counter(const json_t *vm) {
+uint64_t guest_memory_word(const json_t *vm, size_t index) {
     char path[PATH_BYTES];
     guest_dir(path, vm);
     strncat(path, "/memory-ranges", sizeof path - strlen(path) - 1);
-    uint64_t counter = 0;
+    uint64_t word = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || read(fd, &counter, sizeof counter) != sizeof counter)
+    if (fd < 0 || pread(fd, &word, sizeof word, (off_t)(index * sizeof word)) != sizeof word)
         die("memory of %s: %s", cc_json_text(vm, "id"), strerror(errno));
     close(fd);
-    return counter;
+    return word;
 }
 
 static void write_file(const char *directory, const char *name, const void *bytes, size_t count, off_t size) {
@@ -125,6 +126,8 @@ void guest_make_files(const json_t *vm, uint64_t counter) {
         memory[i] = mix;
     }
     memory[0] = counter;
+    if (getrandom(&memory[1], sizeof memory[1], 0) != sizeof memory[1])
+        die("no randomness: %s", strerror(errno));
     write_file(directory, "memory-ranges", memory, used, (off_t)mib * 1024 * 1024);
     free(memory);
     static const char config[] = "{\"cpus\":{\"boot_vcpus\":2},\"memory\":{\"shared\":false}}";
@@ -177,7 +180,7 @@ int guest_main(const char *directory) {
     signal(SIGPIPE, SIG_IGN);
     struct pollfd sockets[] = {{.fd = listen_on(22), .events = POLLIN}, {.fd = listen_on(8080), .events = POLLIN}};
     for (;;) {
-        if (poll(sockets, CC_ARRAY_LENGTH(sockets), 100) > 0) {
+        if (poll(sockets, CC_ARRAY_LENGTH(sockets), 20) > 0) {
             for (size_t i = 0; i < CC_ARRAY_LENGTH(sockets); i++)
                 if (sockets[i].revents)
                     answer(sockets[i].fd, i == 1, memory[0]);

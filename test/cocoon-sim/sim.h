@@ -7,8 +7,7 @@
  *   COCOON_SIM_SUBNET     first three octets of the guests' addresses (default 10.88.0)
  *   COCOON_SIM_LEASES     lease file (default <root>/net/leases.json)
  *   COCOON_SIM_MEMORY_MIB guest memory (default 4)
- *   COCOON_SIM_FAULTS     fault file (default <root>/sim/faults), see faults.c
- *   COCOON_SIM_SPOIL      deliberately wrong behaviour for the demo's saboteurs: reset-counter, leave-vm */
+ *   COCOON_SIM_FAULTS     fault file (default <root>/sim/faults), see faults.c */
 #ifndef COCOON_SIM_H
 #define COCOON_SIM_H
 
@@ -63,7 +62,8 @@ bool guest_is_alive(const json_t *vm);
 void guest_kill(const json_t *vm);
 void guest_pause(const json_t *vm, bool pause);
 void guest_dir(char path[PATH_BYTES], const json_t *vm);
-uint64_t guest_counter(const json_t *vm);
+/* Word 0: the counter. Word 1: drawn at boot. */
+uint64_t guest_memory_word(const json_t *vm, size_t index);
 /* Entry of the guest process: `cocoon-sim guest <directory>`. */
 int guest_main(const char *directory);
 /* Fresh memory and disk for a VM that boots, counter at `counter`. */

@@ -236,8 +236,6 @@ static int vm_clone(struct arguments *arguments) {
     cc_json_set_new(vm, "network_configs", nics_new((int)count, cc_json_text(vm, "id")));
     guest_dir(directory, vm);
     copy_files(files, directory);
-    if (strcmp(env_or("COCOON_SIM_SPOIL", ""), "reset-counter") == 0)
-        guest_make_files(vm, 1);
     boot(vm);
     fault_leave();
     json_t *output cc_cleanup(cc_json_decref_p) = shown(vm);
@@ -293,8 +291,6 @@ static int vm_remove(struct arguments *arguments) {
     json_t *vm cc_cleanup(cc_json_decref_p) = resolve("", arguments->words[0]);
     if (guest_is_alive(vm) && !force)
         die("vm %s is running (force required)", arguments->words[0]);
-    if (strcmp(env_or("COCOON_SIM_SPOIL", ""), "leave-vm") == 0)
-        return 0;
     guest_kill(vm);
     network_detach(vm);
     fault_middle();
@@ -329,7 +325,9 @@ static int vm_net(struct arguments *arguments) {
 static int guest_command(const json_t *vm, int count, char **words, bool has_stdin) {
     const char *command = words[0];
     if (strcmp(command, "counter") == 0)
-        return printf("%llu\n", (unsigned long long)guest_counter(vm)), 0;
+        return printf("%llu\n", (unsigned long long)guest_memory_word(vm, 0)), 0;
+    if (strcmp(command, "boot-id") == 0)
+        return printf("%016llx\n", (unsigned long long)guest_memory_word(vm, 1)), 0;
     if (strcmp(command, "true") == 0 || strcmp(command, "powershell") == 0 || strcmp(command, "cmd") == 0)
         return 0;
     if (strcmp(command, "false") == 0)

@@ -107,7 +107,7 @@ size_t cc_fiber_stack_high_water(void);
 /* Appends one line a live fiber: its name, its state and what it waits for. */
 void cc_fiber_dump(const struct cc_loop *loop, struct cc_buf *into);
 
-static inline void cc_fiber_join_p(struct cc_fiber **fiber) {
+CC_YIELDS static inline void cc_fiber_join_p(struct cc_fiber **fiber) {
     cc_fiber_cancel(*fiber);
     cc_fiber_join(*fiber);
     *fiber = 0;

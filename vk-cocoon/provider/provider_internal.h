@@ -114,7 +114,7 @@ struct vk_task {
     struct vk_task *prev, *next;
     struct vk_provider *provider;
     struct cc_fiber *fiber;
-    void (*run)(void *arg);
+    CC_YIELDS void (*run)(void *arg);
     void (*free_arg)(void *arg);
     void *arg;
     bool is_work; /* counted by vk_provider_busy */
@@ -191,8 +191,8 @@ void vk_text_replace(char **text, const char *value);
 
 /* tasks.c: background fibers, cancelled and joined at free. */
 /* free_arg may be NULL. A stopping provider frees arg and starts nothing. */
-void vk_task_start(struct vk_provider *provider, const char *name, bool is_work, void (*run)(void *arg), void *take_arg,
-                   void (*free_arg)(void *arg));
+void vk_task_start(struct vk_provider *provider, const char *name, bool is_work, CC_YIELDS void (*run)(void *arg),
+                   void *take_arg, void (*free_arg)(void *arg));
 CC_YIELDS void vk_tasks_stop(struct vk_provider *provider);
 
 /* What most background work is about: one incarnation of a pod and one VM. */

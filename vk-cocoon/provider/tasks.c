@@ -20,8 +20,8 @@ static void run_task(void *argument) {
     free(task);
 }
 
-void vk_task_start(struct vk_provider *provider, const char *name, bool is_work, void (*run)(void *arg), void *take_arg,
-                   void (*free_arg)(void *arg)) {
+void vk_task_start(struct vk_provider *provider, const char *name, bool is_work, CC_YIELDS void (*run)(void *arg),
+                   void *take_arg, void (*free_arg)(void *arg)) {
     struct vk_task *task;
 
     if (provider->stopping) {

@@ -14,7 +14,8 @@ WARNINGS := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvl
 CPPFLAGS := -D_GNU_SOURCE -Ilibcocoon-common -isystem /usr/include/uthash
 CFLAGS   := -std=gnu11 -g -fno-omit-frame-pointer -fno-common -pthread $(WARNINGS)
 LDFLAGS  := -pthread
-LDLIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lev -lhttp_parser -lm
+LDLIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lev -lhttp_parser -lm \
+	-Wl,--as-needed -lmbedtls -lmbedx509 -lmbedcrypto -Wl,--no-as-needed
 
 ifeq ($(VARIANT),release)
 CFLAGS  += -O2 -D_FORTIFY_SOURCE=3 -fstack-protector-strong -fPIE

@@ -55,6 +55,11 @@ void cc_http_server_route(struct cc_http_server *server, const char *method, con
         (struct cc_http_route){.method = method, .path = path, .handler = handler, .ctx = ctx};
 }
 
+void cc_http_server_secure(struct cc_http_server *server, const struct cc_http_security *security) {
+    cc_assert(server->listener_count == 0);
+    server->security = *security;
+}
+
 void cc_http_server_keep(struct cc_http_server *server, void *take_memory) {
     server->kept = cc_xrealloc(server->kept, (server->kept_count + 1) * sizeof *server->kept);
     server->kept[server->kept_count++] = take_memory;
@@ -110,6 +115,13 @@ void cc_http_server_dispatch(struct cc_http_server *server, const struct cc_http
 
 const char *cc_http_server_header(const struct cc_http_server_request *request, const char *name) {
     return cc_http_head_field(request->headers, name);
+}
+
+const char *cc_http_server_header_at(const struct cc_http_server_request *request, const char *name, size_t k) {
+    for (size_t i = 0; i < request->headers->count; i++)
+        if (cc_text_equal_fold(request->headers->items[i].name, name) && k-- == 0)
+            return request->headers->items[i].value;
+    return NULL;
 }
 
 char *cc_http_server_query_at(const struct cc_http_server_request *request, const char *key, size_t k) {
@@ -210,10 +222,12 @@ static int socket_write(void *ctx, const void *bytes, size_t count, struct cc_er
 }
 
 /* One short answer that fits any socket's buffer, without a fiber: there are too many already. */
-static void turn_away(int fd) {
+static void turn_away(const struct cc_http_server *server, int fd) {
     static const char answer[] = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\n"
                                  "Content-Length: 21\r\nConnection: close\r\n\r\ntoo many connections\n";
     char dropped[4096];
+    if (server->security.open) /* an answer in clear text would only confuse */
+        return cc_fd_close(fd);
     /* What lies unread when a socket is closed makes the kernel reset the connection, answer included. */
     (void)!recv(fd, dropped, sizeof dropped, MSG_DONTWAIT);
     (void)!send(fd, answer, sizeof answer - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -224,11 +238,14 @@ static void turn_away(int fd) {
 static void take_connection(struct cc_http_server *server, int fd, const struct sockaddr_storage *address,
                             socklen_t length) {
     int yes = 1;
-    if (server->connection_count >= server->limits.connections)
-        return turn_away(fd);
+    bool is_full = server->connection_count >= server->limits.connections;
+    if (is_full && (!server->security.open ||
+                    server->connection_count >= server->limits.connections + CC_HTTP_TURNED_AWAY_MAX))
+        return turn_away(server, fd);
     struct cc_http_connection *connection = CC_NEW(struct cc_http_connection);
     connection->server = server;
     connection->fd = fd;
+    connection->is_turned_away = is_full;
     connection->reader = (struct cc_reader){socket_read, connection};
     connection->writer = (struct cc_writer){socket_write, connection};
     describe_peer(address, length, connection->peer);
@@ -236,7 +253,7 @@ static void take_connection(struct cc_http_server *server, int fd, const struct 
     connection->fiber = cc_fiber_start(server->loop, "http connection", cc_http_connection_main, connection);
     if (!connection->fiber) {
         free(connection);
-        return turn_away(fd);
+        return turn_away(server, fd);
     }
     cc_fiber_detach(connection->fiber);
     connection->next = server->connections;
@@ -256,6 +273,8 @@ void cc_http_connection_free(struct cc_http_connection *connection) {
         connection->next->previous = connection->previous;
     server->connection_count--;
     cc_event_set(&server->changed);
+    if (connection->stream)
+        server->security.close(connection->stream);
     cc_fd_close(connection->fd);
     cc_buf_done(&connection->in);
     free(connection);

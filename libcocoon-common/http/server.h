@@ -1,5 +1,5 @@
-/* A small HTTP/1.1 server: plain TCP now; TLS, upgrades and client certificates join with the kubelet API. Each connection
- * is a fiber. Strict parsing (http-parser plus our refusals: bare LF, blank before ':', both lengths). */
+/* A small HTTP/1.1 server on plain TCP, or on TLS (http/tls_server.h) with client certificates. Each connection is a fiber;
+ * a handler may take it over for another protocol. Strict parsing (http-parser plus our refusals: bare LF, blank before ':', both lengths). */
 #ifndef CC_HTTP_SERVER_H
 #define CC_HTTP_SERVER_H
 
@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "aio/io.h"
 #include "aio/loop.h"
 #include "base/attributes.h"
 #include "base/buf.h"
@@ -23,6 +24,24 @@ struct cc_http_server_limits {
     int64_t idle_ms;          /* 0 = 90 s, between requests; also for one response (or one write of a streamed one) */
 };
 
+/* The certificate that a TLS client showed. */
+struct cc_tls_peer {
+    bool is_trusted;         /* leads to our client authorities, is in time and meant for clients; else the names are a claim */
+    char *common_name;       /* "" when there is none */
+    char **organizations;
+    size_t organization_count;
+};
+/* The port to TLS: http/tls_server.h. */
+struct cc_http_security {
+    /* The handshake, bounded by the adapter. fd stays the caller's. *ret_peer: of the stream, NULL without a certificate. */
+    CC_YIELDS int (*open)(void *ctx, int fd, void **ret_stream, const struct cc_tls_peer **ret_peer, struct cc_err *err);
+    CC_YIELDS int (*read)(void *stream, void *bytes, size_t capacity, size_t *ret_count, struct cc_err *err);
+    CC_YIELDS int (*write)(void *stream, const void *bytes, size_t count, struct cc_err *err);
+    void (*finish)(void *stream); /* says that nothing more comes; best effort */
+    void (*close)(void *stream);
+    void *ctx;
+};
+
 struct cc_http_server;
 struct cc_http_server_request {
     const char *method;
@@ -32,9 +51,12 @@ struct cc_http_server_request {
     const char *body;
     size_t body_bytes;
     const struct cc_http_server_request_headers *headers;
+    const struct cc_tls_peer *client; /* NULL without TLS or without a certificate */
 };
 /* NULL when absent. */
 const char *cc_http_server_header(const struct cc_http_server_request *request, const char *name);
+/* The k-th header of that name, NULL when there are fewer. */
+const char *cc_http_server_header_at(const struct cc_http_server_request *request, const char *name, size_t k);
 /* First query value of key, form-decoded into a new text (caller frees); NULL when absent. */
 char *cc_http_server_query(const struct cc_http_server_request *request, const char *key);
 /* The k-th value of key, for parameters that repeat. A malformed pair counts as absent. */
@@ -60,6 +82,12 @@ CC_YIELDS CC_MUST_USE int cc_http_server_write(struct cc_http_server_response *r
                                                size_t count, struct cc_err *err);
 void cc_http_server_abort(struct cc_http_server_response *response);
 
+/* Answers 101 with the headers that were set (Connection: Upgrade is added) and gives the connection's bytes; no time limit
+ * but the caller's scopes. The connection ends when the handler returns. The reader gives what has been received already
+ * first. Reader and writer may be used by two fibers at once, each by one. */
+CC_YIELDS CC_MUST_USE int cc_http_server_upgrade(struct cc_http_server_response *response, struct cc_reader *ret_reader,
+                                                 struct cc_writer *ret_writer, struct cc_err *err);
+
 /* A handler runs on its connection's fiber; it bounds its own awaits. */
 typedef CC_YIELDS void (*cc_http_handler)(void *ctx, const struct cc_http_server_request *request,
                                           struct cc_http_server_response *response);
@@ -69,6 +97,8 @@ struct cc_http_server *cc_http_server_new(struct cc_loop *loop, const struct cc_
  * A known path asked with another method: 405 with Allow; no match: 404. */
 void cc_http_server_route(struct cc_http_server *server, const char *method, const char *path, cc_http_handler handler,
                           void *ctx);
+/* All connections speak TLS. Before listening. Beyond limits.connections a few more get 503 over TLS, others are closed. */
+void cc_http_server_secure(struct cc_http_server *server, const struct cc_http_security *security);
 /* address: "host:port", ":port" (all addresses), "[v6]:port"; port 0 = any. IO/DENIED when it cannot be bound (decision
  * 75: callers exit 1). Starts accepting. */
 CC_MUST_USE int cc_http_server_listen(struct cc_http_server *server, const char *address, struct cc_err *err);

@@ -127,7 +127,7 @@ static bool answer(struct cc_http_connection *connection, const struct cc_http_h
                                         .is_http_10 = head->is_http_10, .keep_alive = head->keep_alive};
     struct cc_http_server_request request = {.method = head->method, .path = head->path, .query = head->query,
                                              .peer = connection->peer, .body = body->data, .body_bytes = body->len,
-                                             .headers = &head->headers};
+                                             .headers = &head->headers, .client = connection->client};
     struct cc_http_server_response response;
     cc_http_response_init(&response);
     response.exchange = &exchange;
@@ -142,6 +142,8 @@ static bool answer(struct cc_http_connection *connection, const struct cc_http_h
  * nothing more comes, and read a little of what is still under way. */
 static void linger(struct cc_http_connection *connection) {
     size_t dropped = 0, count = 1;
+    if (connection->stream)
+        connection->server->security.finish(connection->stream);
     shutdown(connection->fd, SHUT_WR);
     CC_DEADLINE_MS(LINGER_MS);
     char *bytes = cc_xmalloc(READ_BYTES);
@@ -187,9 +189,27 @@ static void buffer_init(struct cc_http_connection *connection) {
     cc_buf_init(&connection->in, connection->server->limits.header_bytes + 2 * READ_BYTES);
 }
 
+/* False when no request can follow. */
+static bool secure(struct cc_http_connection *connection) {
+    const struct cc_http_security *security = &connection->server->security;
+    if (!security->open)
+        return true;
+    if (security->open(security->ctx, connection->fd, &connection->stream, &connection->client, NULL) != 0)
+        return false;
+    connection->reader = (struct cc_reader){security->read, connection->stream};
+    connection->writer = (struct cc_writer){security->write, connection->stream};
+    if (connection->is_turned_away)
+        answer_refusal(connection, &(struct cc_http_refusal){503, "too many connections"});
+    return !connection->is_turned_away;
+}
+
 void cc_http_connection_main(void *take_connection) {
     struct cc_http_connection *connection = take_connection;
     buffer_init(connection);
+    if (!secure(connection)) {
+        cc_http_connection_free(connection);
+        return;
+    }
     while (await_request(connection) == 0 && serve_one(connection)) {
         connection->served = true;
         if (connection->in.len == 0 && connection->in.capacity > IDLE_KEPT_BYTES) {

@@ -15,6 +15,7 @@
 
 #define CC_HTTP_LISTENERS_MAX 4
 #define CC_HTTP_PEER_BYTES 64
+#define CC_HTTP_TURNED_AWAY_MAX 32 /* TLS connections beyond the limit that get to read their 503 */
 
 struct cc_http_route {
     const char *method, *path;
@@ -37,12 +38,16 @@ struct cc_http_connection {
     char peer[CC_HTTP_PEER_BYTES];
     struct cc_buf in; /* received and not yet used */
     bool served;      /* at least one request */
+    bool is_turned_away;
+    void *stream;     /* of the TLS adapter, NULL without */
+    const struct cc_tls_peer *client;
     struct cc_http_connection *previous, *next;
 };
 
 struct cc_http_server {
     struct cc_loop *loop;
     struct cc_http_server_limits limits; /* without zeroes */
+    struct cc_http_security security; /* open NULL = plain */
     struct cc_http_route *routes;
     size_t route_count;
     void **kept;
@@ -59,17 +64,17 @@ struct cc_http_exchange {
     struct cc_http_connection *connection;
     bool is_head, is_http_10;
     bool keep_alive;   /* cleared by whatever makes the connection unusable */
-    bool is_streaming, is_chunked;
+    bool is_streaming, is_chunked, is_upgraded;
     int64_t left;      /* of a streamed body with a length */
     bool failed;
 };
 
 /* The fiber of one connection; takes it. */
-void cc_http_connection_main(void *take_connection);
+CC_YIELDS void cc_http_connection_main(void *take_connection);
 void cc_http_connection_free(struct cc_http_connection *connection);
 
 /* Finds the handler, or fills the response with 404 or 405. */
-void cc_http_server_dispatch(struct cc_http_server *server, const struct cc_http_server_request *request,
+CC_YIELDS void cc_http_server_dispatch(struct cc_http_server *server, const struct cc_http_server_request *request,
                              struct cc_http_server_response *response);
 
 /* Sends what the handler left in the response (nothing more when it streamed). */

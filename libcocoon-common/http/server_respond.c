@@ -173,7 +173,42 @@ void cc_http_server_abort(struct cc_http_server_response *response) {
     response->exchange->keep_alive = false;
 }
 
+/* --- another protocol ----------------------------------------------------------------------------------------------- */
+
+static int upgraded_read(void *ctx, void *bytes, size_t capacity, size_t *ret_count, struct cc_err *err) {
+    struct cc_http_connection *connection = ctx;
+    if (connection->in.len == 0)
+        return connection->reader.read(connection->reader.ctx, bytes, capacity, ret_count, err);
+    size_t count = connection->in.len < capacity ? connection->in.len : capacity;
+    memcpy(bytes, connection->in.data, count);
+    cc_buf_consume(&connection->in, count);
+    *ret_count = count;
+    return 0;
+}
+
+int cc_http_server_upgrade(struct cc_http_server_response *response, struct cc_reader *ret_reader,
+                           struct cc_writer *ret_writer, struct cc_err *err) {
+    struct cc_http_exchange *exchange = response->exchange;
+    cc_assert(exchange && !exchange->is_streaming);
+    exchange->is_upgraded = true;
+    response->status = 101;
+    cc_http_server_set_header(response, "Connection", "Upgrade");
+    struct cc_buf out cc_cleanup(cc_buf_done);
+    cc_buf_init(&out, RESPONSE_HEAD_BYTES_MAX);
+    exchange->keep_alive = true; /* for the head only: no Connection: close */
+    put_head(exchange, response, -1, &out);
+    exchange->keep_alive = false;
+    int rc = cc_buf_check(&out, "response head", err);
+    if (rc == 0)
+        rc = send_bytes(exchange, out.data, out.len, err);
+    *ret_reader = (struct cc_reader){upgraded_read, exchange->connection};
+    *ret_writer = exchange->connection->writer;
+    return rc;
+}
+
 int cc_http_respond(struct cc_http_exchange *exchange, struct cc_http_server_response *response, struct cc_err *err) {
+    if (exchange->is_upgraded)
+        return 0;
     if (!exchange->is_streaming)
         return exchange->failed ? cc_err_set(err, CC_IO, "the response was aborted")
                                 : respond_whole(exchange, response, err);

@@ -27,7 +27,9 @@ enum vk_resume vk_resume_choose(const struct cc_pod *pod, const struct vk_vm *vm
     /* The wish to sleep was withdrawn while the daemon was away and the VM still lives: back to ready. */
     if (cc_text_equal(state, CC_STATE_HIBERNATING) || cc_text_equal(state, CC_STATE_HIBERNATED))
         return VK_RESUME_READY_WAIT;
-    if (!cc_text_equal(state, CC_STATE_CREATING) && !(cc_text_is_empty(state) && !cc_text_is_empty(mark)))
+    /* No state at all is unfinished too: a VM adopted by name whose pod never got `creating` written, since the daemon or
+     * the API server went away first. Nobody else would ever make it ready. */
+    if (!cc_text_equal(state, CC_STATE_CREATING) && !cc_text_is_empty(state))
         return VK_RESUME_NONE;
     if (cc_text_equal(mark, "failed"))
         return VK_RESUME_NONE;

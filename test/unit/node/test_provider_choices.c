@@ -163,6 +163,9 @@ START_TEST(resume__follows_the_table) {
         {MANAGED STATE("creating") ",'vm.cocoonstack.io/backend':'firecracker'", VK_RESUME_POST_CLONE},
         {MANAGED STATE("creating"), VK_RESUME_READY_WAIT},
         {MANAGED STATE("hibernating"), VK_RESUME_READY_WAIT},
+        /* Adopted by name before any state was written. */
+        {MANAGED "'cocoonset.cocoonstack.io/mode':'run'", VK_RESUME_READY_WAIT},
+        {MANAGED "'vm.cocoonstack.io/backend':'firecracker'", VK_RESUME_POST_CLONE},
         {"'vm.cocoonstack.io/name':'v'," STATE("creating"), VK_RESUME_NONE},
         {MANAGED STATE("creating") ",'cocoonset.cocoonstack.io/os':'macos'", VK_RESUME_NONE},
     };

@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/utsname.h>
 
 #include "aio/fiber.h"
 #include "aio/io.h"
@@ -76,16 +75,6 @@ static int set_up_log(const struct vk_environment *environment, struct cc_err *e
 
 static int find_node_ip(struct app *app, struct cc_err *err) {
     return *app->options.node_ip ? CC_OK : vk_node_ip_detect(&app->arena, &app->options.node_ip, err);
-}
-
-static char *user_agent_new(void) {
-    struct utsname system;
-    const char *machine = uname(&system) == 0 ? system.machine : "unknown";
-    if (cc_text_equal(machine, "x86_64"))
-        machine = "amd64";
-    else if (cc_text_equal(machine, "aarch64"))
-        machine = "arm64";
-    return cc_xasprintf("vk-cocoon/%s (linux/%s)", cc_version(), machine);
 }
 
 static int open_kube(struct app *app, struct cc_err *err) {
@@ -400,7 +389,7 @@ int vk_app_run(const struct vk_app_arguments *arguments) {
     cc_signal_setup();
     struct app app = {.arguments = arguments, .lock_fd = -1};
     app.loop = cc_loop_new();
-    app.user_agent = user_agent_new();
+    app.user_agent = cc_user_agent_new("vk-cocoon");
     app.metrics = cc_metrics_new();
     cc_metrics_add_process(app.metrics);
     if (cc_fiber_spawn(app.loop, "main", supervise, &app))

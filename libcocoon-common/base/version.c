@@ -1,5 +1,10 @@
 #include "base/version.h"
 
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/alloc.h"
+
 #ifndef CC_VERSION
 #define CC_VERSION "unknown"
 #endif
@@ -20,4 +25,14 @@ const char *cc_revision(void) {
 
 const char *cc_build_time(void) {
     return CC_BUILD_TIME;
+}
+
+char *cc_user_agent_new(const char *program) {
+    struct utsname host;
+    const char *machine = uname(&host) == 0 ? host.machine : "unknown";
+    if (strcmp(machine, "x86_64") == 0)
+        machine = "amd64";
+    else if (strcmp(machine, "aarch64") == 0)
+        machine = "arm64";
+    return cc_xasprintf("%s/%s (linux/%s)", program, cc_version(), machine);
 }

@@ -8,5 +8,7 @@ const char *cc_version(void);
 const char *cc_revision(void);
 /* RFC 3339 time of the commit: builds of one commit are equal. */
 const char *cc_build_time(void);
+/* "<program>/<version> (linux/<arch>)", the arch as Go names it. Caller frees. contract/04 C5.9 */
+char *cc_user_agent_new(const char *program);
 
 #endif

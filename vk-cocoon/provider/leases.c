@@ -1,19 +1,8 @@
 /* Releasing the DHCP leases of a removed VM: contract/06 9.3, contract/07 12 step 8. */
 #include "provider/provider_internal.h"
 
-#include <ctype.h>
-
-#include "base/alloc.h"
-#include "base/text.h"
+#include "network/mac.h"
 #include "obs/log.h"
-
-static char *lower(const char *mac) {
-    char *text = cc_text_trim(mac);
-
-    for (char *at = text; *at; at++)
-        *at = (char)tolower((unsigned char)*at);
-    return text;
-}
 
 static void release_one(struct vk_provider *provider, const char *mac) {
     const struct vk_network *network = &provider->options.network;
@@ -35,14 +24,7 @@ void vk_leases_release(struct vk_provider *provider, const struct vk_vm *vm) {
 
     if (!provider->options.network.has_release)
         return;
-    for (size_t i = 0; i < vm->nic_count; i++) {
-        char *mac cc_cleanup(cc_free_p) = lower(vm->nics[i].mac);
-
-        if (!vm->nics[i].is_static && *mac)
-            cc_strlist_add_unique(&macs, &arena, mac);
-    }
-    if (vm->nic_count == 0 && !cc_text_is_empty(vm->mac))
-        cc_strlist_add(&macs, &arena, vm->mac);
+    vk_macs_to_release(vm, &arena, &macs);
     for (size_t i = 0; i < macs.count; i++)
         release_one(provider, macs.items[i]);
     cc_arena_done(&arena);

@@ -44,6 +44,7 @@ SIM_SOURCES      := $(sort $(wildcard test/cocoon-sim/*.c))
 UNIT_SOURCES     := $(sort $(wildcard test/unit/*/test_*.c))
 SUPPORT_SOURCES  := $(sort $(wildcard test/support/*.c))
 NODE_SUPPORT_SOURCES := $(sort $(wildcard test/support/node/*.c))
+SIMULATOR_SOURCES := $(sort $(wildcard test/sim/*.c))
 
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIB           := $(BUILD)/libcocoon-common.a
@@ -54,6 +55,7 @@ OPERATOR_LIB  := $(BUILD)/liboperator.a
 NODE_LIB      := $(BUILD)/libnode.a
 SUPPORT_LIB   := $(BUILD)/libsupport.a
 NODE_SUPPORT_LIB := $(BUILD)/libnodesupport.a
+SIMULATOR     := $(BUILD)/sim
 UNIT_TESTS    := $(patsubst test/unit/%.c,$(BUILD)/unit/%,$(UNIT_SOURCES))
 # fuzz_<name>.c sees the library, fuzz_node_<name>.c and fuzz_operator_<name>.c a daemon as well.
 FUZZ_NAMES    := $(patsubst test/fuzz/fuzz_%.c,%,$(sort $(wildcard test/fuzz/fuzz_*.c)))
@@ -84,6 +86,7 @@ $(BUILD)/obj/libcocoon-common/%.o: EXTRA_CFLAGS = -Wconversion
 $(BUILD)/obj/cocoon-operator/%.o: EXTRA_CFLAGS = -Wconversion -Icocoon-operator
 $(BUILD)/obj/vk-cocoon/%.o: EXTRA_CFLAGS = -Wconversion -Ivk-cocoon
 $(BUILD)/obj/test/cocoon-sim/%.o: EXTRA_CFLAGS = -Itest/cocoon-sim
+$(BUILD)/obj/test/sim/%.o: EXTRA_CFLAGS = -Itest -Itest/sim -Ivk-cocoon -Icocoon-operator
 $(BUILD)/obj/test/support/%.o: EXTRA_CFLAGS = -Itest
 $(BUILD)/obj/test/support/node/%.o: EXTRA_CFLAGS = -Itest -Ivk-cocoon
 $(BUILD)/obj/test/unit/operator/%.o: EXTRA_CFLAGS = -Itest -Icocoon-operator
@@ -129,6 +132,12 @@ $(NODE): $(BUILD)/obj/vk-cocoon/main.o $(NODE_LIB) $(LIB)
 $(COCOON_SIM): $(call objects,$(SIM_SOURCES)) $(LIB)
 	$(say) LINK $@
 	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+# The whole system in one process, on virtual time.
+$(SIMULATOR): $(call objects,$(SIMULATOR_SOURCES)) $(NODE_SUPPORT_LIB) $(OPERATOR_LIB) $(NODE_LIB) $(SUPPORT_LIB) $(LIB)
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LDLIBS)
 
 CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
 $(BUILD)/unit/operator/%: $(BUILD)/obj/test/unit/operator/%.o $(OPERATOR_LIB) $(SUPPORT_LIB) $(LIB)
@@ -203,6 +212,18 @@ bench: deps ## the numbers to hold, each with its bar
 	@$(MAKE) --no-print-directory -j$(shell nproc) all VARIANT=release
 	@hack/kube build > /dev/null
 	@python3 test/cluster/bench.py
+sim: ## SEEDS random runs of the whole system under faults, on all cores; FIRST=seed, VARIANT=asan
+	@$(MAKE) --no-print-directory -j$(shell nproc) $(SIMULATOR)
+	@$(SIMULATOR) --runs $(or $(SEEDS),500) $(if $(FIRST),--first $(FIRST))
+sim-crash-points: ## every call of every scripted scenario, failed in every way
+	@$(MAKE) --no-print-directory -j$(shell nproc) $(SIMULATOR)
+	@$(SIMULATOR) --crash-points $(or $(ONLY),all)
+sim-determinism: ## SEEDS seeds twice each: the timelines must be the same to the byte
+	@$(MAKE) --no-print-directory -j$(shell nproc) $(SIMULATOR)
+	@test/sim/determinism $(SIMULATOR) $(or $(SEEDS),200)
+sim-mutants: ## builds deliberate faults into the daemons; the simulator must catch each one. ONLY=name limits it
+	@test/mutants/run $(ONLY)
+.PHONY: sim sim-crash-points sim-determinism sim-mutants
 .PHONY: bench format unit-build
 format: ## formats every C file
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

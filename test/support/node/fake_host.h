@@ -121,14 +121,14 @@ enum fake_fault_kind {
     FAKE_FAIL_AFTER, /* took effect, error */
     FAKE_HANG,       /* no effect, waits until cancelled or the deadline */
     FAKE_HANG_AFTER, /* took effect, then waits so */
-    FAKE_DELAY,      /* sleeps delay_ms first, then works */
+    FAKE_DELAY,      /* only sleeps delay_ms first, then works */
     FAKE_CUT,        /* export: the stream ends in the middle and the verdict is a failure; import: the verdict is */
 };
 struct fake_fault {
     enum fake_fault_kind kind;
     int code;            /* 0 = CC_IO */
     const char *message; /* NULL = "injected fault" */
-    int64_t delay_ms;
+    int64_t delay_ms;    /* sleeps so long first; a hang ends after so long with the error (0 = never) */
 };
 /* Verbs: "vm list", "vm inspect", "vm clone", "vm run", "vm start", "vm rm", "vm net", "vm exec",
  * "vm reconcile-stale-create", "vm status", "snapshot save", "snapshot inspect", "snapshot rm", "snapshot list",

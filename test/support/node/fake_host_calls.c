@@ -52,8 +52,12 @@ int fake_fault_error(const struct fake_call *call, struct cc_err *err) {
     return cc_err_set(err, call->fault.code ? (enum cc_code)call->fault.code : CC_IO, "%s", call->message);
 }
 
-static int hang(struct fake_host *host, struct cc_err *err) {
-    return cc_event_wait(&host->never, err);
+/* Until the caller gives up, or for delay_ms. */
+static int hang(struct fake_host *host, const struct fake_call *call, struct cc_err *err) {
+    if (call->fault.delay_ms == 0)
+        return cc_event_wait(&host->never, err);
+    int rc = cc_sleep_ms(call->fault.delay_ms, err);
+    return rc == 0 ? fake_fault_error(call, err) : rc;
 }
 
 static void note(struct fake_host *host, struct fake_call *call, const char *verb, const char *line) {
@@ -67,11 +71,12 @@ static void note(struct fake_host *host, struct fake_call *call, const char *ver
 }
 
 static int wait_before(struct fake_host *host, struct fake_call *call, const char *verb, struct cc_err *err) {
-    int64_t ms = verb_of(host, verb)->latency_ms + (call->fault.kind == FAKE_DELAY ? call->fault.delay_ms : 0);
+    bool sleeps = call->fault.kind != FAKE_HANG && call->fault.kind != FAKE_HANG_AFTER;
+    int64_t ms = verb_of(host, verb)->latency_ms + (sleeps ? call->fault.delay_ms : 0);
     int rc = ms > 0 ? cc_sleep_ms(ms, err) : cc_yield(err);
 
     if (rc == 0 && call->fault.kind == FAKE_HANG)
-        rc = hang(host, err);
+        rc = hang(host, call, err);
     return rc;
 }
 
@@ -93,7 +98,7 @@ int fake_call_begin_transfer(struct fake_host *host, struct fake_call *call, con
 
 int fake_call_end(struct fake_host *host, struct fake_call *call, struct cc_err *err) {
     if (call->fault.kind == FAKE_HANG_AFTER)
-        return hang(host, err);
+        return hang(host, call, err);
     return call->fault.kind == FAKE_FAIL_AFTER ? fake_fault_error(call, err) : 0;
 }
 

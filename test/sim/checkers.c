@@ -1,0 +1,256 @@
+/* Invariants (c), (e) and (h), at the moment of the call, and how a violation ends the run. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "meta/keys.h"
+#include "meta/records.h"
+#include "oci/reference.h"
+#include "oci/snapshot.h"
+#include "sim.h"
+#include "support/node/fake_host_internal.h"
+
+#define MANIFEST_BYTES_MAX ((size_t)1024 * 1024)
+
+void sim_violation(struct sim_world *world, const char *invariant, const char *format, ...) {
+    struct sim_result *result = world->result;
+    va_list arguments;
+    char text[SIM_MESSAGE_BYTES - 32];
+
+    if (world->is_failed)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    world->is_failed = result->is_failed = true;
+    snprintf(result->message, sizeof result->message, "invariant (%s): %s", invariant, text);
+    sim_trace(world, "VIOLATION", "%s", result->message);
+    cc_loop_stop(world->loop);
+}
+
+/* --- (h): nothing is destroyed on an inconclusive answer ------------------------------------------------------------- */
+
+static struct sim_doubt *find_doubt(const struct sim_daemon *daemon, const char *kind, const char *what) {
+    char key[96];
+
+    snprintf(key, sizeof key, "%s %s", kind, what);
+    for (struct sim_doubt *doubt = daemon->doubts; doubt; doubt = doubt->next)
+        if (strcmp(doubt->what, key) == 0)
+            return doubt;
+    return NULL;
+}
+
+void sim_doubt_open(struct sim_daemon *daemon, const char *kind, const char *what) {
+    struct sim_doubt *doubt = find_doubt(daemon, kind, what);
+
+    if (!doubt) {
+        doubt = CC_NEW(struct sim_doubt);
+        snprintf(doubt->what, sizeof doubt->what, "%s %s", kind, what);
+        doubt->next = daemon->doubts;
+        daemon->doubts = doubt;
+    }
+    doubt->is_open = true;
+}
+
+void sim_doubt_settle(struct sim_daemon *daemon, const char *kind, const char *what) {
+    struct sim_doubt *doubt = find_doubt(daemon, kind, what);
+
+    if (doubt)
+        doubt->is_open = false;
+}
+
+bool sim_doubt_is_open(const struct sim_daemon *daemon, const char *kind, const char *what) {
+    const struct sim_doubt *doubt = find_doubt(daemon, kind, what);
+    return doubt && doubt->is_open;
+}
+
+void sim_doubts_free(struct sim_daemon *daemon) {
+    while (daemon->doubts) {
+        struct sim_doubt *doubt = daemon->doubts;
+        daemon->doubts = doubt->next;
+        free(doubt);
+    }
+}
+
+/* A user's own wish needs no answer of the host. */
+static bool is_pod_deleting(const struct sim_world *world, const struct sim_vm *vm) {
+    const json_t *pod = vm ? sim_pod(world, vm->pod) : NULL;
+    return !pod || cc_json_text(cc_json_member(pod, "metadata"), "deletionTimestamp");
+}
+
+void sim_check_destructive(struct sim_daemon *daemon, const char *verb, const char *what) {
+    struct sim_world *world = daemon->world;
+    struct sim_vm *vm = sim_ledger_vm(world, what);
+
+    if (strcmp(verb, "vm rm") == 0 && vm && sim_doubt_is_open(daemon, "vm", what) && !is_pod_deleting(world, vm))
+        sim_violation(world, "h", "%s removes vm %s after an inconclusive inspect", daemon->name, what);
+}
+
+/* --- (c): when a :hibernate tag may go -------------------------------------------------------------------------------- */
+
+static bool is_vm_as_new(const struct sim_world *world, const char *vm_name, uint64_t value) {
+    for (size_t i = 0; i < world->node_count; i++)
+        for (const struct fake_vm *vm = world->hosts[i]->vms; vm; vm = vm->next)
+            if (cc_text_equal(vm->record->name, vm_name) && vk_vm_is_running(vm->record) && vm->memory >= value)
+                return true;
+    return false;
+}
+
+static const char *wanted_image(const json_t *set, const struct sim_vm *vm) {
+    const json_t *spec = cc_json_member(set, "spec");
+    size_t set_length = strlen(vm->set);
+    const char *slot = vm->pod + set_length + 1;
+    size_t index;
+    json_t *toolbox;
+
+    json_array_foreach (cc_json_member(spec, "toolboxes"), index, toolbox)
+        if (cc_text_equal(cc_json_text(toolbox, "name"), slot))
+            return cc_json_text(toolbox, "image");
+    return cc_json_text(cc_json_member(spec, "agent"), "image");
+}
+
+static bool is_image_other(struct sim_world *world, const json_t *set, const struct sim_vm *vm) {
+    const char *digest = cc_memory_registry_tag(world->store, vm->name, CC_TAG_HIBERNATE);
+    json_t *manifest cc_cleanup(cc_json_decref_p) = NULL;
+    size_t bytes = 0;
+    const char *text = digest ? cc_memory_registry_manifest(world->store, vm->name, digest, &bytes) : NULL;
+
+    if (!text || cc_json_parse(text, bytes, MANIFEST_BYTES_MAX, &manifest, NULL) != 0)
+        return false;
+    const char *image = cc_json_text(cc_json_member(manifest, "annotations"), CC_ANNOTATION_BASE_IMAGE);
+    return !cc_text_is_empty(image) && !cc_text_equal(image, wanted_image(set, vm));
+}
+
+static bool is_owed_restore(const json_t *set, const struct sim_vm *vm) {
+    struct cc_reclaim_record record = {0};
+    struct cc_arena arena = {0};
+
+    cc_reclaim_parse(sim_annotation(set, CC_KEY_HIBERNATE_RECLAIM), &arena, &record);
+    bool owed = cc_strlist_has(&record.restore, vm->name) || cc_strlist_has(&record.suspended, vm->name);
+    cc_arena_done(&arena);
+    return owed;
+}
+
+static bool is_slot_absent(const struct sim_world *world, const struct sim_vm *vm) {
+    return !sim_pod(world, vm->pod);
+}
+
+void sim_check_tag_delete(struct sim_daemon *daemon, const char *repository, const char *reference) {
+    struct sim_world *world = daemon->world;
+    const char *digest = cc_memory_registry_tag(world->store, repository, CC_TAG_HIBERNATE);
+    struct sim_vm *vm = sim_ledger_vm(world, repository);
+    uint64_t value = vm ? sim_ledger_tag_value(world, vm->name) : 0;
+
+    if (value == 0 || (strcmp(reference, CC_TAG_HIBERNATE) != 0 && !cc_text_equal(reference, digest)))
+        return;
+    const json_t *set = sim_set(world, vm->set);
+    if (!set || cc_json_text(cc_json_member(set, "metadata"), "deletionTimestamp"))
+        return;
+    if (is_vm_as_new(world, vm->name, value) || is_image_other(world, set, vm))
+        return;
+    if (vm->is_sub_agent && is_slot_absent(world, vm) && !is_owed_restore(set, vm))
+        return;
+    sim_violation(world, "c", "%s deletes the :hibernate tag of %s (memory %llu), which nothing else holds in its place",
+                  daemon->name, vm->name, (unsigned long long)value);
+}
+
+/* --- writes to the API server ------------------------------------------------------------------------------------------ */
+
+static bool is_of_static_toolbox(const char *key) {
+    return cc_text_equal(key, CC_KEY_VM_ID) || cc_text_equal(key, CC_KEY_IP) || cc_text_equal(key, CC_KEY_VNC_PORT);
+}
+
+/* (e) */
+static void note_writer(struct sim_daemon *daemon, const char *key) {
+    struct sim_world *world = daemon->world;
+    struct sim_writer *writer = NULL;
+
+    for (size_t i = 0; i < world->writer_count && !writer; i++)
+        if (strcmp(world->writers[i].key, key) == 0)
+            writer = &world->writers[i];
+    if (!writer) {
+        world->writers = cc_xrealloc(world->writers, (world->writer_count + 1) * sizeof *world->writers);
+        writer = &world->writers[world->writer_count++];
+        *writer = (struct sim_writer){0};
+        snprintf(writer->key, sizeof writer->key, "%s", key);
+    }
+    writer->writers |= 1U << daemon->kind;
+    if (writer->writers == 3 && !is_of_static_toolbox(key))
+        sim_violation(world, "e", "operator and node agent both write the annotation %s of pods", key);
+}
+
+/* The pod's name in ".../pods/<name>[/status]", "" when the path names none. */
+static const char *pod_in(const char *path, char *into, size_t bytes) {
+    const char *at = strstr(path, "/pods/");
+    size_t length = at ? strcspn(at + 6, "/?") : 0;
+
+    snprintf(into, bytes, "%.*s", (int)length, at ? at + 6 : "");
+    return into;
+}
+
+static void look_at_pod_patch(struct sim_daemon *daemon, const char *pod, const json_t *body) {
+    const json_t *annotations = cc_json_path(body, "metadata", "annotations", NULL);
+    struct sim_vm *vm = sim_ledger_of_pod(daemon->world, pod);
+    const char *key;
+    json_t *value;
+
+    json_object_foreach ((json_t *)annotations, key, value)
+        note_writer(daemon, key);
+    /* The guest is in use again. */
+    if (vm && (cc_text_equal(cc_json_text(annotations, CC_KEY_LIFECYCLE_STATE), CC_STATE_READY) ||
+               !cc_text_is_empty(cc_json_text(annotations, CC_KEY_VM_ID))))
+        vm->is_quiesced = false;
+}
+
+static void look_at_pod_delete(struct sim_daemon *daemon, const char *pod) {
+    struct sim_world *world = daemon->world;
+    struct sim_vm *vm = sim_ledger_of_pod(world, pod);
+
+    if (vm && daemon->kind == SIM_NODE && !is_pod_deleting(world, vm) && sim_doubt_is_open(daemon, "vm", vm->name))
+        sim_violation(world, "h", "%s deletes pod %s after an inconclusive inspect of its vm", daemon->name, pod);
+}
+
+/* The set says Suspended: then every VM of it sleeps, unless its pod has failed. */
+static void look_at_phase(struct sim_daemon *daemon, const char *path, const json_t *body) {
+    struct sim_world *world = daemon->world;
+    const char *at = strstr(path, "/cocoonsets/");
+
+    if (!at || !cc_text_equal(cc_json_text(cc_json_member(body, "status"), "phase"), "Suspended"))
+        return;
+    size_t length = strcspn(at + 12, "/?");
+    for (const struct sim_vm *vm = world->vms; vm; vm = vm->next) {
+        const json_t *pod = sim_pod(world, vm->pod);
+        if (strncmp(vm->set, at + 12, length) != 0 || vm->set[length] != '\0' || !pod ||
+            cc_text_equal(cc_json_text(cc_json_member(pod, "status"), "phase"), "Failed") || is_pod_deleting(world, vm))
+            continue;
+        if (sim_ledger_is_live(world, vm->name) && cc_text_equal(sim_annotation(pod, CC_KEY_HIBERNATE), "true"))
+            sim_violation(world, "c", "%s calls set %s Suspended while vm %s is awake", daemon->name, vm->set, vm->name);
+    }
+}
+
+static bool is_told_only(const char *path) {
+    return strstr(path, "/leases") || strstr(path, "/events") || strstr(path, "/nodes");
+}
+
+void sim_check_kube_write(struct sim_daemon *daemon, const char *method, const char *path, const json_t *body) {
+    char pod[128];
+
+    if (is_told_only(path))
+        return;
+    daemon->world->writes++;
+    pod_in(path, pod, sizeof pod);
+    if (*pod && strcmp(method, "PATCH") == 0)
+        look_at_pod_patch(daemon, pod, body);
+    else if (*pod && strcmp(method, "DELETE") == 0)
+        look_at_pod_delete(daemon, pod);
+    else if (strcmp(method, "PATCH") == 0)
+        look_at_phase(daemon, path, body);
+}
+
+uint64_t sim_rest_writes(const struct sim_world *world) {
+    return world->writes;
+}

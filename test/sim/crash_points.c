@@ -1,0 +1,82 @@
+#include "crash_points.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "fleet.h"
+
+#define SEED 1
+#define SHOWN_MAX 20
+
+struct points {
+    const struct sim_scenario *scenario;
+    uint64_t shown;
+};
+
+/* Way 0 is the one that goes well. */
+static void job(void *ctx, uint64_t number, struct sim_options *ret) {
+    const struct points *points = ctx;
+    uint64_t ways = SIM_WAY_COUNT - 1;
+
+    *ret = (struct sim_options){
+        .seed = SEED,
+        .scenario = points->scenario,
+        .crash_call = number / ways + 1,
+        .crash_way = (enum sim_way)(number % ways + 1),
+    };
+}
+
+static void done(void *ctx, uint64_t number, const struct sim_result *result) {
+    struct points *points = ctx;
+    struct sim_options options;
+
+    if (!result->is_failed || points->shown++ >= SHOWN_MAX)
+        return;
+    job(ctx, number, &options);
+    printf("FAILED %s, call %llu %s: %s\n  replay: sim --scenario %s --call %llu --way %d --trace\n",
+           points->scenario->name, (unsigned long long)options.crash_call, sim_way_text(options.crash_way),
+           result->message, points->scenario->name, (unsigned long long)options.crash_call, options.crash_way);
+}
+
+static int64_t run_scenario(const struct sim_scenario *scenario, unsigned processes, uint64_t failures_max) {
+    struct points points = {.scenario = scenario};
+    struct sim_options plain = {.seed = SEED, .scenario = scenario};
+    struct sim_result result;
+
+    sim_run(&plain, &result);
+    if (result.is_failed) {
+        printf("FAILED %s without any fault: %s\n  replay: sim --scenario %s --trace\n", scenario->name,
+               result.message, scenario->name);
+        return 1;
+    }
+    struct sim_fleet fleet = {
+        .count = result.calls * (SIM_WAY_COUNT - 1),
+        .processes = processes,
+        .failures_max = failures_max,
+        .job = job,
+        .done = done,
+        .ctx = &points,
+    };
+    uint64_t failures = sim_fleet_run(&fleet);
+    printf("%-16s %5llu calls %6llu runs %4llu failures   (%s)\n", scenario->name, (unsigned long long)result.calls,
+           (unsigned long long)fleet.count, (unsigned long long)failures, scenario->goal);
+    return (int64_t)failures;
+}
+
+int64_t sim_crash_points(const char *name, unsigned processes, uint64_t failures_max) {
+    int64_t failures = 0;
+    size_t played = 0;
+
+    for (size_t i = 0; i < sim_scenario_count; i++) {
+        if (strcmp(name, "all") != 0 && strcmp(name, sim_scenarios[i].name) != 0)
+            continue;
+        played++;
+        failures += run_scenario(&sim_scenarios[i], processes, failures_max);
+        if (failures_max > 0 && failures >= (int64_t)failures_max)
+            break;
+    }
+    if (played == 0)
+        return -1;
+    printf("%zu scenarios, %lld failures\n", played, (long long)failures);
+    return failures;
+}

@@ -1,0 +1,205 @@
+/* Invariants (d) and (f): is the world what its sets ask for, and is it quiet? */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "meta/keys.h"
+#include "oci/reference.h"
+#include "sim.h"
+#include "support/fake_kube_internal.h"
+#include "support/node/fake_host_internal.h"
+
+#define POLL_MS 5000
+#define QUIET_MS 45000
+
+struct look {
+    struct sim_world *world;
+    char *buffer;
+    size_t bytes;
+};
+
+static bool not_yet(struct look *look, const char *format, ...) CC_PRINTF(2, 3);
+static bool not_yet(struct look *look, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(look->buffer, look->bytes, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+static const char *status_text(const json_t *object, const char *key) {
+    return cc_text_or(cc_json_text(cc_json_member(object, "status"), key), "");
+}
+
+static const char *condition(const json_t *object, const char *type, const char *member) {
+    size_t index;
+    json_t *item;
+
+    json_array_foreach (cc_json_path(object, "status", "conditions", NULL), index, item)
+        if (cc_text_equal(cc_json_text(item, "type"), type))
+            return cc_text_or(cc_json_text(item, member), "");
+    return "";
+}
+
+static bool is_wanted(const json_t *set, const struct sim_vm *vm) {
+    const char *slot = vm->pod + strlen(vm->set) + 1;
+
+    if (!set)
+        return false;
+    if (strcmp(slot, "tb") == 0)
+        return json_array_size(cc_json_path(set, "spec", "toolboxes", NULL)) > 0;
+    return *slot - '0' <= cc_json_int(cc_json_path(set, "spec", "agent", NULL), "replicas", 0);
+}
+
+static const char *node_of_live(const struct sim_world *world, const char *vm_name) {
+    for (size_t i = 0; i < world->node_count; i++)
+        for (const struct fake_vm *vm = world->hosts[i]->vms; vm; vm = vm->next)
+            if (cc_text_equal(vm->record->name, vm_name))
+                return world->nodes[i].name;
+    return NULL;
+}
+
+static bool has_tag(const struct sim_world *world, const char *vm_name) {
+    return cc_memory_registry_tag(world->store, vm_name, CC_TAG_HIBERNATE) != NULL;
+}
+
+/* --- one VM ------------------------------------------------------------------------------------------------------- */
+
+static bool is_gone(struct look *look, const struct sim_vm *vm) {
+    const char *node = node_of_live(look->world, vm->name);
+
+    if (sim_pod(look->world, vm->pod))
+        return not_yet(look, "pod %s is there, and nobody asks for it", vm->pod);
+    if (node && look->world->destroys_orphans)
+        return not_yet(look, "vm %s is on %s without an owner", vm->name, node);
+    if (has_tag(look->world, vm->name))
+        return not_yet(look, "tag :hibernate of %s is there without an owner", vm->name);
+    return true;
+}
+
+static bool is_asleep(struct look *look, const struct sim_vm *vm, const json_t *pod) {
+    uint64_t tag = sim_ledger_tag_value(look->world, vm->name);
+
+    if (!pod)
+        return not_yet(look, "pod %s of the suspended set %s is not there", vm->pod, vm->set);
+    if (!cc_text_equal(sim_annotation(pod, CC_KEY_LIFECYCLE_STATE), CC_STATE_HIBERNATED))
+        return not_yet(look, "pod %s is %s, not hibernated", vm->pod, sim_annotation(pod, CC_KEY_LIFECYCLE_STATE));
+    if (node_of_live(look->world, vm->name))
+        return not_yet(look, "vm %s is there while its pod is hibernated", vm->name);
+    if (look->world->has_registry && tag < vm->value)
+        return not_yet(look, "the tag of %s holds %llu, not %llu", vm->name, (unsigned long long)tag,
+                       (unsigned long long)vm->value);
+    return true;
+}
+
+static bool is_awake(struct look *look, const struct sim_vm *vm, const json_t *pod) {
+    const char *node = node_of_live(look->world, vm->name);
+
+    if (!pod)
+        return not_yet(look, "pod %s is not there", vm->pod);
+    if (!cc_text_equal(condition(pod, "Ready", "status"), "True") ||
+        !cc_text_equal(sim_annotation(pod, CC_KEY_LIFECYCLE_STATE), CC_STATE_READY))
+        return not_yet(look, "pod %s is not ready (lifecycle %s: %s)", vm->pod,
+                       sim_annotation(pod, CC_KEY_LIFECYCLE_STATE), sim_annotation(pod, CC_KEY_LIFECYCLE_MESSAGE));
+    if (!sim_ledger_is_live(look->world, vm->name) ||
+        !cc_text_equal(node, cc_json_text(cc_json_member(pod, "spec"), "nodeName")))
+        return not_yet(look, "vm %s does not run on the node of its pod", vm->name);
+    if (has_tag(look->world, vm->name))
+        return not_yet(look, "tag :hibernate of %s is there while it is awake", vm->name);
+    return true;
+}
+
+static bool vm_rests(struct look *look, const struct sim_vm *vm, const json_t *set, bool suspended) {
+    const json_t *pod = sim_pod(look->world, vm->pod);
+
+    if (!is_wanted(set, vm))
+        return is_gone(look, vm);
+    if (pod && cc_json_text(cc_json_member(pod, "metadata"), "deletionTimestamp"))
+        return not_yet(look, "pod %s is being deleted", vm->pod);
+    return suspended ? is_asleep(look, vm, pod) : is_awake(look, vm, pod);
+}
+
+/* --- one set ------------------------------------------------------------------------------------------------------ */
+
+/* Visible in status, and as far as it can come: a parked pod, or no room for one. */
+static bool is_excused(struct look *look, const json_t *set, const char *name) {
+    if (strstr(sim_annotation(set, CC_KEY_REBUILD_HISTORY), "\"parked\":true"))
+        return true;
+    for (const struct sim_vm *vm = look->world->vms; vm; vm = vm->next) {
+        const json_t *pod = sim_pod(look->world, vm->pod);
+        if (strcmp(vm->set, name) == 0 && pod &&
+            cc_text_equal(condition(pod, "PodScheduled", "reason"), "Unschedulable"))
+            return true;
+    }
+    return false;
+}
+
+static bool set_rests(struct look *look, const char *name) {
+    const json_t *set = sim_set(look->world, name);
+    bool suspended = cc_json_bool(cc_json_member(set, "spec"), "suspend");
+    const char *phase = suspended ? "Suspended" : "Running";
+
+    if (set && cc_json_text(cc_json_member(set, "metadata"), "deletionTimestamp"))
+        return not_yet(look, "set %s is being deleted", name);
+    if (set && is_excused(look, set, name))
+        return true;
+    for (const struct sim_vm *vm = look->world->vms; vm; vm = vm->next)
+        if (strcmp(vm->set, name) == 0 && !vm_rests(look, vm, set, suspended))
+            return false;
+    if (!set)
+        return true;
+    if (!cc_text_equal(status_text(set, "phase"), phase))
+        return not_yet(look, "set %s is %s, not %s", name, status_text(set, "phase"), phase);
+    if (cc_json_int(cc_json_member(set, "status"), "observedGeneration", 0) !=
+        cc_json_int(cc_json_member(set, "metadata"), "generation", 0))
+        return not_yet(look, "set %s has an old observedGeneration", name);
+    return true;
+}
+
+const char *sim_rest_reason(struct sim_world *world, char *buffer, size_t bytes) {
+    struct look look = {world, buffer, bytes};
+
+    for (size_t i = 0; i < world->node_count; i++)
+        if (!world->nodes[i].is_running || world->nodes[i].is_dead) {
+            not_yet(&look, "%s is down", world->nodes[i].name);
+            return buffer;
+        }
+    for (const struct sim_vm *vm = world->vms; vm; vm = vm->next) {
+        bool seen = false;
+        for (const struct sim_vm *other = world->vms; other != vm && !seen; other = other->next)
+            seen = strcmp(other->set, vm->set) == 0;
+        if (!seen && !set_rests(&look, vm->set))
+            return buffer;
+    }
+    return NULL;
+}
+
+void sim_sleep(struct sim_world *world, int64_t ms) {
+    (void)world;
+    cc_ignore(cc_sleep_ms(ms, NULL), "nobody cancels the story");
+}
+
+/* It must come to rest, and then be quiet: a set that is never written again may not be written for no reason. */
+void sim_await_rest(struct sim_world *world, int64_t limit_ms) {
+    int64_t end = sim_clock_ms(&world->clock) + limit_ms;
+    char reason[256] = "";
+
+    while (!world->is_failed) {
+        if (!sim_rest_reason(world, reason, sizeof reason)) {
+            uint64_t writes = sim_rest_writes(world);
+            sim_sleep(world, QUIET_MS);
+            if (!sim_rest_reason(world, reason, sizeof reason) && sim_rest_writes(world) == writes)
+                return;
+            if (!*reason || !sim_rest_reason(world, reason, sizeof reason))
+                snprintf(reason, sizeof reason, "%llu writes in %d s of rest",
+                         (unsigned long long)(sim_rest_writes(world) - writes), QUIET_MS / 1000);
+        }
+        if (sim_clock_ms(&world->clock) > end) {
+            sim_violation(world, "f", "not at rest %lld s after the last fault: %s", (long long)limit_ms / 1000, reason);
+            return;
+        }
+        sim_sleep(world, POLL_MS);
+    }
+}

@@ -4,7 +4,6 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "aio/fiber.h"
@@ -14,9 +13,11 @@
 #include "api/cocoonset.h"
 #include "api/node.h"
 #include "api/pod.h"
+#include "base/alloc.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "cocoonset/controller.h"
+#include "hibernation/controller.h"
 #include "http/server.h"
 #include "http/url.h"
 #include "kube/client.h"
@@ -57,6 +58,7 @@ struct app {
     struct cc_cache *sets, *pods, *hibernations;
     size_t hibernations_by_pod;
     struct op_cocoonset *cocoonset;
+    struct op_hibernation *hibernation;
     const char *lease_namespace, *identity;
     struct cc_fiber *signals, *work, *election;
     struct cc_timer shutdown_limit;
@@ -71,13 +73,8 @@ static void fail(struct app *app, const char *what, const struct cc_err *err) {
 /* --- set-up ------------------------------------------------------------------------------------------------------ */
 
 static const char *user_agent(struct app *app) {
-    struct utsname host;
-    const char *machine = uname(&host) == 0 ? host.machine : "unknown";
-    if (cc_text_equal(machine, "x86_64"))
-        machine = "amd64";
-    else if (cc_text_equal(machine, "aarch64"))
-        machine = "arm64";
-    return cc_arena_printf(&app->arena, PROGRAM "/%s (linux/%s)", cc_version(), machine);
+    char *text cc_cleanup(cc_free_p) = cc_user_agent_new(PROGRAM);
+    return cc_arena_strdup(&app->arena, text);
 }
 
 static int set_up_kube(struct app *app, struct cc_err *err) {
@@ -176,12 +173,8 @@ static void set_up_metrics(struct app *app) {
         cc_metric_set(app->leading, 0, (const char *[]){LEASE_NAME});
 }
 
-CC_NO_YIELD static const char *index_by_pod(const struct cc_object *object, struct cc_arena *arena) {
-    const char *pod = cc_cocoonhibernation_of(object)->pod_name;
-    return cc_text_is_empty(pod) ? NULL : cc_arena_printf(arena, "%s/%s", object->meta.namespace, pod);
-}
-
-/* Decision 80: of all pods of the cluster only those that a controller may ask for. */
+/* Decision 80: of all pods of the cluster only those that a controller may ask for. A pod that comes before the
+ * CocoonHibernation that names it is dropped here and read from the server by that controller. */
 static bool keep_pod(void *ctx, const struct cc_object *object) {
     struct app *app = (struct app *)ctx;
     if (cc_strmap_has(&object->meta.labels, CC_KEY_SET_NAME) ||
@@ -209,7 +202,7 @@ static int set_up_controllers(struct app *app, struct cc_err *err) {
     if (rc != 0)
         return rc;
     app->hibernations = new_cache(app, &cc_cocoonhibernation_resource, NULL);
-    app->hibernations_by_pod = cc_cache_add_index(app->hibernations, index_by_pod);
+    app->hibernations_by_pod = cc_cache_add_index(app->hibernations, op_hibernation_index_by_pod);
     app->pods = new_cache(app, &cc_pod_resource, keep_pod);
     app->sets = new_cache(app, &cc_cocoonset_resource, NULL);
     struct op_cocoonset_options options = {
@@ -223,6 +216,18 @@ static int set_up_controllers(struct app *app, struct cc_err *err) {
         .workers = (size_t)app->options->cocoonset_concurrency,
     };
     app->cocoonset = op_cocoonset_new(app->loop, &options);
+    struct op_hibernation_options hibernation = {
+        .kube = &app->kube,
+        .sets = app->sets,
+        .pods = app->pods,
+        .hibernations = app->hibernations,
+        .hibernations_by_pod = app->hibernations_by_pod,
+        .registry = app->has_registry ? &app->registry : NULL,
+        .events = app->events,
+        .metrics = app->metrics,
+        .workers = (size_t)app->options->hibernation_concurrency,
+    };
+    app->hibernation = op_hibernation_new(app->loop, &hibernation);
     return 0;
 }
 
@@ -306,6 +311,23 @@ CC_YIELDS static int sync_caches(struct app *app, struct cc_err *err) {
     return rc;
 }
 
+CC_YIELDS static int run_cocoonset(void *arg, struct cc_err *err) {
+    return op_cocoonset_run(((struct app *)arg)->cocoonset, err);
+}
+
+CC_YIELDS static int run_hibernation(void *arg, struct cc_err *err) {
+    return op_hibernation_run(((struct app *)arg)->hibernation, err);
+}
+
+/* Each with its own queue and workers, until this fiber is cancelled. */
+CC_YIELDS static int run_controllers(struct app *app, struct cc_err *err) {
+    struct cc_group group;
+    cc_group_init(&group, 0);
+    cc_ignore(cc_group_go(&group, "cocoonsets", run_cocoonset, app, NULL), "the error comes with the wait");
+    cc_ignore(cc_group_go(&group, "cocoonhibernations", run_hibernation, app, NULL), "the error comes with the wait");
+    return cc_group_wait(&group, err);
+}
+
 /* Caches, then the election, then the controllers. */
 CC_YIELDS static void work(void *arg) {
     struct app *app = (struct app *)arg;
@@ -325,7 +347,7 @@ CC_YIELDS static void work(void *arg) {
         cc_event_set(&app->elected);
     if (cc_event_wait(&app->elected, &err) != 0)
         return;
-    rc = op_cocoonset_run(app->cocoonset, &err);
+    rc = run_controllers(app, &err);
     if (rc != 0 && rc != CC_CANCELED)
         fail(app, "controller ended", &err);
 }
@@ -364,6 +386,7 @@ CC_YIELDS static void tear_down(struct app *app) {
     cc_cache_free(app->pods);
     cc_cache_free(app->sets);
     cc_cache_free(app->hibernations);
+    op_hibernation_free(app->hibernation);
     op_cocoonset_free(app->cocoonset);
     cc_http_server_free(app->metrics_server);
     cc_http_server_free(app->health_server);

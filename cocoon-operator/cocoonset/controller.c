@@ -52,6 +52,21 @@ CC_NO_YIELD static void on_pod(void *ctx, const struct cc_object *before, const 
         enqueue(controller, before->meta.namespace, old_set, initial);
 }
 
+/* Once a CocoonHibernation is gone its pod is the set's again: the set wakes it and reclaims its snapshot (decision
+ * 51). Nothing else of these objects causes a pass (contract/03 E). */
+CC_NO_YIELD static void on_hibernation(void *ctx, const struct cc_object *before, const struct cc_object *after,
+                                       bool initial) {
+    struct op_cocoonset *controller = (struct op_cocoonset *)ctx;
+    if (after)
+        return;
+    const struct cc_object *pod =
+        cc_cache_get(controller->options.pods, before->meta.namespace, cc_cocoonhibernation_of(before)->pod_name);
+    const char *set = pod ? op_pod_set_name(cc_pod_of(pod)) : NULL;
+    if (set)
+        enqueue(controller, before->meta.namespace, set, initial);
+    cc_object_unref(pod);
+}
+
 CC_NO_YIELD static const char *index_pod_by_set(const struct cc_object *object, struct cc_arena *arena) {
     const char *set = cc_strmap_get(&object->meta.labels, CC_KEY_SET_NAME);
     return set ? cc_arena_printf(arena, "%s/%s", object->meta.namespace, set) : NULL;
@@ -75,6 +90,7 @@ struct op_cocoonset *op_cocoonset_new(struct cc_loop *loop, const struct op_coco
     controller->hibernations_by_namespace = cc_cache_add_index(options->hibernations, index_by_namespace);
     cc_cache_add_handler(options->sets, on_set, controller);
     cc_cache_add_handler(options->pods, on_pod, controller);
+    cc_cache_add_handler(options->hibernations, on_hibernation, controller);
     return controller;
 }
 

@@ -25,6 +25,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cocoonset/controller.h"
+#include "hibernation/controller.h"
 #include "kube/event_recorder.h"
 #include "kube/watch_cache.h"
 #include "meta/keys.h"
@@ -55,6 +56,7 @@ struct op_test {
     struct cc_metrics *metrics;
     struct cc_event_recorder *events;
     struct op_cocoonset *controller;
+    struct op_hibernation *hibernation;
     struct cc_buf event_log; /* "Warning Reason message\n" */
     struct cc_reconcile_result result;
     struct cc_err err;
@@ -96,6 +98,17 @@ CC_UNUSED static void op_test_begin(struct op_test *t, bool with_registry) {
                                            .metrics = t->metrics,
                                            .workers = 4};
     t->controller = op_cocoonset_new(cc_loop_current(), &options);
+    struct op_hibernation_options hibernation = {.kube = &t->kube,
+                                                 .sets = t->sets,
+                                                 .pods = t->pods,
+                                                 .hibernations = t->hibernations,
+                                                 .hibernations_by_pod =
+                                                     cc_cache_add_index(t->hibernations, op_hibernation_index_by_pod),
+                                                 .registry = with_registry ? &t->registry : NULL,
+                                                 .events = t->events,
+                                                 .metrics = t->metrics,
+                                                 .workers = 4};
+    t->hibernation = op_hibernation_new(cc_loop_current(), &hibernation);
     struct cc_cache *caches[] = {t->sets, t->pods, t->hibernations};
     for (size_t i = 0; i < 3; i++)
         cc_cache_start(caches[i]);
@@ -107,6 +120,7 @@ CC_UNUSED static void op_test_end(struct op_test *t) {
     cc_cache_free(t->pods);
     cc_cache_free(t->sets);
     cc_cache_free(t->hibernations);
+    op_hibernation_free(t->hibernation);
     op_cocoonset_free(t->controller);
     cc_event_recorder_free(t->events);
     cc_metrics_free(t->metrics);
@@ -313,6 +327,15 @@ CC_UNUSED static int op_pass(struct op_test *t) {
     op_settle();
     t->err = (struct cc_err){0};
     return op_cocoonset_reconcile(t->controller, "ns/demo", &t->result, &t->err);
+}
+
+/* One pass over the CocoonHibernation of that name. */
+CC_UNUSED static int op_hibernation_pass(struct op_test *t, const char *name) {
+    char key[300];
+    op_settle();
+    t->err = (struct cc_err){0};
+    snprintf(key, sizeof key, "ns/%s", name);
+    return op_hibernation_reconcile(t->hibernation, key, &t->result, &t->err);
 }
 
 /* Passes until one neither fails nor asks to be run again at once, at most `limit`. Returns how many it took. */

@@ -1,0 +1,126 @@
+#include "api/cocoonset.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "hibernation/steps.h"
+#include "kube/patch.h"
+#include "meta/keys.h"
+#include "obs/log.h"
+#include "oci/reference.h"
+
+/* Another CR, not itself going, acts on that VM or names the same pod (a duplicate that has not reconciled yet). */
+static bool is_held(const struct op_hibernation_pass *pass, const char *vm_name) {
+    const struct cc_cocoonhibernation *own = pass->hibernation;
+    struct cc_object_list listed;
+    cc_cache_by_index(pass->controller->options.hibernations, pass->controller->by_namespace,
+                      op_hibernation_namespace(pass), &listed);
+    bool held = false;
+    for (size_t i = 0; i < listed.count && !held; i++) {
+        const struct cc_cocoonhibernation *other = cc_cocoonhibernation_of(listed.items[i]);
+        if (cc_text_equal(other->base.meta.uid, own->base.meta.uid) || cc_object_is_deleting(&other->base.meta))
+            continue;
+        held = cc_text_equal(other->vm_name, vm_name) || cc_text_equal(other->pod_name, own->pod_name);
+    }
+    cc_object_list_done(&listed);
+    return held;
+}
+
+static bool has_owning_set(const struct op_hibernation_pass *pass, const char *pod_name, const char *vm_name) {
+    struct cc_object_list listed;
+    cc_cache_list(pass->controller->options.sets, &listed);
+    bool found = false;
+    for (size_t i = 0; i < listed.count && !found; i++)
+        found = cc_text_equal(listed.items[i]->meta.namespace, op_hibernation_namespace(pass)) &&
+                op_set_owns_pod_name(cc_cocoonset_of(listed.items[i]), pod_name, vm_name);
+    cc_object_list_done(&listed);
+    return found;
+}
+
+/* A cached pod of that VM, for a CR whose podRef was changed; its name in the arena, NULL when there is none. */
+static const char *find_pod_of_vm(struct op_hibernation_pass *pass, const char *vm_name) {
+    struct cc_object_list listed;
+    cc_cache_list(pass->controller->options.pods, &listed);
+    const char *name = NULL;
+    for (size_t i = 0; i < listed.count && !name; i++)
+        if (cc_text_equal(listed.items[i]->meta.namespace, op_hibernation_namespace(pass)) &&
+            cc_text_equal(cc_pod_annotation(cc_pod_of(listed.items[i]), CC_KEY_VM_NAME), vm_name))
+            name = cc_arena_strdup(&pass->arena, listed.items[i]->meta.name);
+    cc_object_list_done(&listed);
+    return name;
+}
+
+/* Decision 51: the tag is all there is of a VM that sleeps on it, or whose pod its set is about to make again. The pods
+ * are read live, since this cannot be undone. */
+CC_YIELDS static int may_drop(struct op_hibernation_pass *pass, const char *vm_name, bool *ret, struct cc_err *err) {
+    const char *pod_name = find_pod_of_vm(pass, vm_name);
+    const struct cc_pod *pod = NULL;
+    int rc = op_hibernation_live_pod(pass, pod_name ? pod_name : pass->hibernation->pod_name, &pod, err);
+    if (rc != 0)
+        return cc_err_wrap(err, "find the pod of VM %s", vm_name);
+    bool of_vm = pod && cc_text_equal(cc_pod_annotation(pod, CC_KEY_VM_NAME), vm_name);
+    if (of_vm)
+        *ret = op_pod_is_awake(pod);
+    else
+        *ret = !has_owning_set(pass, pod_name ? pod_name : pass->hibernation->pod_name, vm_name);
+    cc_pod_unref(pod);
+    return 0;
+}
+
+/* A registry that fails does not hold the object: the snapshot may stay behind, and its set's deletion collects it. */
+CC_YIELDS static int drop_tag(struct op_hibernation_pass *pass, const char *vm_name, struct cc_err *err) {
+    struct cc_err failure = {0};
+    int rc =
+        cc_registry_delete_tag_if_present(op_hibernation_registry(pass), vm_name, CC_TAG_HIBERNATE, NULL, &failure);
+    if (rc == CC_CANCELED) {
+        if (err)
+            *err = failure;
+        return rc;
+    }
+    if (rc != 0)
+        cc_log_error("snapshot not dropped", CC_KV("vm", vm_name), CC_KV("error", failure.msg));
+    return 0;
+}
+
+CC_YIELDS static int release_snapshot(struct op_hibernation_pass *pass, struct cc_err *err) {
+    /* The VM that this CR acted on, never what podRef says now. */
+    const char *vm_name = cc_arena_strdup(&pass->arena, pass->hibernation->vm_name);
+    bool waited;
+    bool drop = false;
+    int rc = op_hibernation_lock_vm(pass, vm_name, &waited, err);
+    if (rc != 0)
+        return rc;
+    if (is_held(pass, vm_name)) {
+        cc_log_info("snapshot kept for another CocoonHibernation", CC_KV("vm", vm_name));
+        return 0;
+    }
+    rc = may_drop(pass, vm_name, &drop, err);
+    if (rc != 0)
+        return rc;
+    if (!drop) {
+        cc_log_info("snapshot kept: its VM is asleep on it", CC_KV("vm", vm_name));
+        return 0;
+    }
+    return drop_tag(pass, vm_name, err);
+}
+
+int op_hibernation_delete(struct op_hibernation_pass *pass, struct cc_err *err) {
+    const struct cc_object_meta *meta = &pass->hibernation->base.meta;
+    json_t *patch cc_cleanup(cc_json_decref_p) = cc_patch_remove_finalizer(meta, CC_FINALIZER_HIBERNATION);
+    if (!patch)
+        return 0; /* our part is done; others may still hold the object */
+    if (op_hibernation_registry(pass) && !cc_text_is_empty(pass->hibernation->vm_name)) {
+        int rc = release_snapshot(pass, err);
+        if (rc != 0)
+            return rc;
+    }
+    op_announced_forget(pass->controller->announced, meta->uid);
+    struct cc_kube_ref ref = {
+        .resource = &cc_cocoonhibernation_resource, .namespace = meta->namespace, .name = meta->name};
+    struct cc_err failure = {0};
+    int rc = cc_kube_patch(pass->controller->options.kube, &ref, CC_PATCH_MERGE, patch, NULL, &failure);
+    if (rc != 0 && rc != CC_NOT_FOUND) {
+        if (err)
+            *err = failure;
+        return cc_err_wrap(err, "remove the finalizer");
+    }
+    return 0;
+}

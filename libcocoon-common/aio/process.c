@@ -188,6 +188,7 @@ static void keep(struct cc_buf *buf, const char *bytes, size_t count) {
 
 /* Closes the pipe at its end; *fd is then -1. */
 static int take_output(struct run *run, int *fd, struct cc_buf *into, struct cc_err *err) {
+    cc_assert(into);
     ssize_t count = read(*fd, run->chunk, READ_BYTES);
     if (count > 0)
         keep(into, run->chunk, (size_t)count);

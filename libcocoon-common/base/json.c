@@ -124,7 +124,7 @@ void cc_json_append_new(json_t *array, json_t *take_value) {
 void cc_json_set_text(json_t *object, const char *key, const char *value) {
     json_t *text = value ? json_string(value) : json_null();
     /* Not UTF-8: publish what can be shown (decision 46) instead of failing the whole write. */
-    if (!text) {
+    if (value && !text) {
         char *publishable cc_cleanup(cc_free_p) = cc_utf8_publishable(value, strlen(value) * 3);
         text = json_string(publishable);
     }

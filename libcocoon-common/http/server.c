@@ -321,12 +321,16 @@ int cc_http_server_listen(struct cc_http_server *server, const char *address, st
 }
 
 int cc_http_server_port(const struct cc_http_server *server) {
-    struct sockaddr_storage address;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address;
+    memset(&address, 0, sizeof address);
     socklen_t length = sizeof address;
     cc_assert(server->listener_count > 0);
-    cc_assert(getsockname(server->listeners[0].fd, (struct sockaddr *)&address, &length) == 0);
-    return address.ss_family == AF_INET6 ? ntohs(((struct sockaddr_in6 *)(void *)&address)->sin6_port)
-                                         : ntohs(((struct sockaddr_in *)(void *)&address)->sin_port);
+    cc_assert(getsockname(server->listeners[0].fd, &address.any, &length) == 0);
+    return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
 }
 
 int cc_http_server_connections(const struct cc_http_server *server) {

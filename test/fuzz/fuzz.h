@@ -1,5 +1,5 @@
-/* What fuzz targets share. A target is one file, fuzz_<name>.c, with LLVMFuzzerTestOneInput: it checks what must hold for
- * every input (round trips, bounds, same result however the input is cut), not only that nothing crashes. */
+/* What fuzz targets share. A target is one file, fuzz_<name>.c, with LLVMFuzzerTestOneInput: it checks what must hold
+ * for every input (round trips, bounds, same result however the input is cut), not only that nothing crashes. */
 #ifndef TEST_FUZZ_H
 #define TEST_FUZZ_H
 
@@ -12,14 +12,15 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Ends the process with the text of the condition. */
-#define fuzz_require(condition)                              \
-    do {                                                     \
-        if (!(condition))                                    \
-            fuzz_fail(#condition, __FILE__, __LINE__);       \
+#define fuzz_require(condition)                                                                                        \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            fuzz_fail(#condition, __FILE__, __LINE__);                                                                 \
     } while (0)
 CC_NORETURN void fuzz_fail(const char *condition, const char *file, int line);
 
-/* A failed call left a proper error: its code, and a message of valid UTF-8 that is not empty. Fills nothing on success. */
+/* A failed call left a proper error: its code, and a message of valid UTF-8 that is not empty. Fills nothing on
+ * success. */
 #define fuzz_require_error(rc, err) fuzz_check_error((rc), (err), __FILE__, __LINE__)
 void fuzz_check_error(int rc, const struct cc_err *err, const char *file, int line);
 
@@ -45,8 +46,8 @@ struct fuzz_dice {
 struct fuzz_dice fuzz_dice_of(const uint8_t *data, size_t size);
 size_t fuzz_roll(struct fuzz_dice *dice, size_t max);
 
-/* Writes the bytes to one file in a directory of its own, made at the first call and removed at exit, and gives its path. For
- * code that opens files. */
+/* Writes the bytes to one file in a directory of its own, made at the first call and removed at exit, and gives its
+ * path. For code that opens files. */
 const char *fuzz_file(const void *bytes, size_t count);
 
 #endif

@@ -1,5 +1,5 @@
-/* A CocoonSet from JSON. Its status survives writing and reading, and a patch leads from one status to the other. A pod that
- * was just built from the set matches it: a mismatch would delete and rebuild a VM for ever. */
+/* A CocoonSet from JSON. Its status survives writing and reading, and a patch leads from one status to the other. A pod
+ * that was just built from the set matches it: a mismatch would delete and rebuild a VM for ever. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,8 +64,8 @@ static void check_agent(const struct cc_cocoonset *set, int32_t slot, const stru
     const struct cc_pod *pod = cc_pod_of(object);
     const char *reason = NULL;
     fuzz_require(cc_agent_pod_matches(set, slot, pod, &reason));
-    fuzz_require(cc_agent_slot(set->base.meta.namespace, set->base.meta.name,
-                               cc_pod_annotation(pod, CC_KEY_VM_NAME)) == slot);
+    fuzz_require(cc_agent_slot(set->base.meta.namespace, set->base.meta.name, cc_pod_annotation(pod, CC_KEY_VM_NAME)) ==
+                 slot);
     fuzz_require(fuzz_same_text(cc_owner_set(&pod->base.meta), set->base.meta.name));
     fuzz_require(cc_pod_has_cocoon_toleration(pod) && cc_pod_is_managed(pod));
     fuzz_require(cc_flag_is_set(&pod->base.meta.annotations, CC_KEY_RESTORE) == options->restore);

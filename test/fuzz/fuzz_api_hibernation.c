@@ -9,8 +9,8 @@
 #include "fuzz/fuzz.h"
 
 static void check_conditions(const struct cc_cocoonhibernation *hibernation) {
-    const struct cc_condition wanted = {.type = "Ready", .status = "False", .reason = "Pending", .message = "waiting",
-                                        .observed_generation = 3};
+    const struct cc_condition wanted = {
+        .type = "Ready", .status = "False", .reason = "Pending", .message = "waiting", .observed_generation = 3};
     const struct cc_wall now = {INT64_C(1788091200) * CC_NS_PER_S};
     struct cc_arena arena = {0};
     struct cc_condition *merged = hibernation->conditions, *read = NULL;

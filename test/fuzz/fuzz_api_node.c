@@ -34,8 +34,8 @@ static void check_finalizers(const struct cc_object_meta *meta) {
     for (size_t i = 0; i < meta->finalizers.count; i++)
         listed += strcmp(meta->finalizers.items[i], "f") != 0;
     fuzz_require(json_array_size(list) == listed + (added != NULL));
-    fuzz_require(fuzz_same_text(cc_json_text(cc_json_member(patch, "metadata"), "resourceVersion"),
-                                meta->resource_version));
+    fuzz_require(
+        fuzz_same_text(cc_json_text(cc_json_member(patch, "metadata"), "resourceVersion"), meta->resource_version));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

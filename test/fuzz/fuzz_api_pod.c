@@ -10,9 +10,12 @@
 #include "meta/vm_spec.h"
 
 static void check_pod(const struct cc_pod *pod) {
-    const char *const texts[] = {pod->base.meta.name, pod->base.meta.namespace, pod->base.meta.uid,
-                                 pod->base.meta.resource_version, pod->node_name, pod->service_account,
-                                 pod->restart_policy, pod->phase, pod->reason, pod->message, pod->pod_ip, pod->host_ip};
+    const char *const texts[] = {pod->base.meta.name, pod->base.meta.namespace,
+                                 pod->base.meta.uid,  pod->base.meta.resource_version,
+                                 pod->node_name,      pod->service_account,
+                                 pod->restart_policy, pod->phase,
+                                 pod->reason,         pod->message,
+                                 pod->pod_ip,         pod->host_ip};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(texts); i++)
         fuzz_require(texts[i]);
     fuzz_require(*pod->base.meta.name);

@@ -1,5 +1,5 @@
-/* First line: the limit of the body. Then a chunked body: decoding gives the same whether it comes at once, byte by byte or
- * in pieces; and a body that we cut into chunks ourselves comes back as it was. */
+/* First line: the limit of the body. Then a chunked body: decoding gives the same whether it comes at once, byte by
+ * byte or in pieces; and a body that we cut into chunks ourselves comes back as it was. */
 #include <stdlib.h>
 #include <string.h>
 

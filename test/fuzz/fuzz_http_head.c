@@ -1,5 +1,5 @@
-/* A request as it arrives, in pieces: the end of the head is found at the same place however it is cut, and an accepted head
- * has one meaning: no control bytes, one statement about the body's length. */
+/* A request as it arrives, in pieces: the end of the head is found at the same place however it is cut, and an accepted
+ * head has one meaning: no control bytes, one statement about the body's length. */
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>

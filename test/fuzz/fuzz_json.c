@@ -13,11 +13,11 @@ static size_t depth_of(const json_t *value) {
     size_t deepest = 0, i;
     const char *key;
     json_t *member;
-    json_object_foreach((json_t *)(uintptr_t)value, key, member) {
+    json_object_foreach ((json_t *)(uintptr_t)value, key, member) {
         size_t depth = depth_of(member);
         deepest = depth > deepest ? depth : deepest;
     }
-    json_array_foreach(value, i, member) {
+    json_array_foreach (value, i, member) {
         size_t depth = depth_of(member);
         deepest = depth > deepest ? depth : deepest;
     }

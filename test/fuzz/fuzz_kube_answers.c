@@ -1,5 +1,6 @@
-/* First line: an HTTP status. Then a body, which an API server gives in pieces to a get, a list, a delete and a watch. Each
- * call ends with a result or a proper error, nothing hangs (virtual time), and a refusal is never taken for a success. */
+/* First line: an HTTP status. Then a body, which an API server gives in pieces to a get, a list, a delete and a watch.
+ * Each call ends with a result or a proper error, nothing hangs (virtual time), and a refusal is never taken for a
+ * success. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,8 +30,8 @@ static int server_open(void *ctx, const struct cc_kube_exchange *exchange, struc
     bool is_next_page = strstr(exchange->path, "continue=") != NULL;
     server->is_open = true;
     server->sent = is_next_page ? server->body_bytes : 0;
-    *ret = (struct cc_kube_answer){.status = server->status, .retry_after_ms = server->status == 429 ? 1000 : 0,
-                                   .stream = server};
+    *ret = (struct cc_kube_answer){
+        .status = server->status, .retry_after_ms = server->status == 429 ? 1000 : 0, .stream = server};
     return 0;
 }
 

@@ -1,5 +1,5 @@
-/* Two objects, one a line: the difference applied to the first gives the second (RFC 7386: without its nulls), and a second
- * difference is empty. */
+/* Two objects, one a line: the difference applied to the first gives the second (RFC 7386: without its nulls), and a
+ * second difference is empty. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static json_t *merge(const json_t *target, const json_t *patch) {
     json_t *result = json_is_object(target) ? json_copy((json_t *)(uintptr_t)target) : json_object();
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)patch, key, value) {
+    json_object_foreach ((json_t *)(uintptr_t)patch, key, value) {
         if (json_is_null(value))
             json_object_del(result, key);
         else
@@ -31,7 +31,7 @@ static json_t *without_nulls(const json_t *value) {
     json_t *result = json_object();
     const char *key;
     json_t *member;
-    json_object_foreach((json_t *)(uintptr_t)value, key, member)
+    json_object_foreach ((json_t *)(uintptr_t)value, key, member)
         if (!json_is_null(member))
             cc_json_set_new(result, key, without_nulls(member));
     return result;

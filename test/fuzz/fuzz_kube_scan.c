@@ -1,5 +1,5 @@
-/* A list body, and the same bytes as a stream of frames: what comes out does not depend on how the bytes are cut, and is what
- * the parser sees in the whole document. */
+/* A list body, and the same bytes as a stream of frames: what comes out does not depend on how the bytes are cut, and
+ * is what the parser sees in the whole document. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* First line: status and method. Then a Status document, or what came instead: the error names a code that fits the status,
- * and its texts stay in their bounds. */
+/* First line: status and method. Then a Status document, or what came instead: the error names a code that fits the
+ * status, and its texts stay in their bounds. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* A kubeconfig file: what is accepted has a server URL and credentials that go together; what is not is refused with the name
- * of the file. */
+/* A kubeconfig file: what is accepted has a server URL and credentials that go together; what is not is refused with
+ * the name of the file. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* The delete-vm-names annotation: no name is lost by reading and writing, and the text is sorted and without repeats. */
+/* The delete-vm-names annotation: no name is lost by reading and writing, and the text is sorted and without repeats.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* The hibernate-reclaim annotation: what was read is written to a text that reads the same, and forgetting a VM removes it
- * from every list. */
+/* The hibernate-reclaim annotation: what was read is written to a text that reads the same, and forgetting a VM removes
+ * it from every list. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Annotations that a pod asks for on its manifests: accepted ones are texts under keys that are not ours; a refusal gives
- * none at all. */
+/* Annotations that a pod asks for on its manifests: accepted ones are texts under keys that are not ours; a refusal
+ * gives none at all. */
 #include <stdlib.h>
 #include <string.h>
 

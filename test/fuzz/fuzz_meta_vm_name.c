@@ -1,4 +1,5 @@
-/* Namespace, set, toolbox or VM name, slot, one a line: a name that we build gives its slot back, and no other name does. */
+/* Namespace, set, toolbox or VM name, slot, one a line: a name that we build gives its slot back, and no other name
+ * does. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Port, host, list, one a line. A list matches whatever one of its entries matches, "*" everything, and nobody is sent to
- * a proxy for the loopback. */
+/* Port, host, list, one a line. A list matches whatever one of its entries matches, "*" everything, and nobody is sent
+ * to a proxy for the loopback. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* Texts and packets that the host gives: /proc/meminfo, a size of a pod as a flag, and packets from a raw ICMP socket. */
+/* Texts and packets that the host gives: /proc/meminfo, a size of a pod as a flag, and packets from a raw ICMP socket.
+ */
 #include <stdlib.h>
 #include <string.h>
 

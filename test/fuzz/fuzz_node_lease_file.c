@@ -1,5 +1,5 @@
-/* First line: a MAC. Then a lease file: an address is given only when the file is sound and says so, and never after its
- * expiry. */
+/* First line: a MAC. Then a lease file: an address is given only when the file is sound and says so, and never after
+ * its expiry. */
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* NAME=value lines as the environment: options that are accepted are within the ranges that messages promise; a refusal names
- * a variable. */
+/* NAME=value lines as the environment: options that are accepted are within the ranges that messages promise; a refusal
+ * names a variable. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,12 +44,16 @@ static void check_rest(const struct vk_options *options) {
 
 /* Whatever overrides are accepted, the node offers no more than it has. */
 static void check_capacity(const struct vk_options *options) {
-    const struct vk_host_facts facts = {.cpus = 8, .memory_bytes = INT64_C(1) << 34, .hugepages_total = 3,
-                                        .hugepage_bytes = INT64_C(2) << 20, .storage_known = true,
-                                        .storage_bytes = INT64_C(1) << 40, .storage_available_bytes = INT64_C(1) << 39};
-    const struct vk_capacity_overrides overrides = {options->node_cpu, options->node_mem, options->node_hugepages,
-                                                    options->node_storage, options->node_pods,
-                                                    options->reserve_percent};
+    const struct vk_host_facts facts = {.cpus = 8,
+                                        .memory_bytes = INT64_C(1) << 34,
+                                        .hugepages_total = 3,
+                                        .hugepage_bytes = INT64_C(2) << 20,
+                                        .storage_known = true,
+                                        .storage_bytes = INT64_C(1) << 40,
+                                        .storage_available_bytes = INT64_C(1) << 39};
+    const struct vk_capacity_overrides overrides = {options->node_cpu,       options->node_mem,
+                                                    options->node_hugepages, options->node_storage,
+                                                    options->node_pods,      options->reserve_percent};
     struct cc_arena arena = {0};
     struct vk_capacity capacity;
     struct cc_err err = {0};

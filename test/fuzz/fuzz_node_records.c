@@ -56,7 +56,7 @@ static bool says_none(const char *bytes, size_t count) {
         return false;
     size_t i;
     json_t *item;
-    json_array_foreach(root, i, item)
+    json_array_foreach (root, i, item)
         if (!cc_text_is_empty(cc_json_text(item, "id")))
             return false;
     return json_is_null(root) || json_is_array(root);

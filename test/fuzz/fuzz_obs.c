@@ -1,5 +1,5 @@
-/* Two texts of any bytes: the first a line, the second all that follows. A log record that holds them is one line, in JSON
- * format one object that gives them back; a metric labelled with them stays one line of the exposition. */
+/* Two texts of any bytes: the first a line, the second all that follows. A log record that holds them is one line, in
+ * JSON format one object that gives them back; a metric labelled with them stays one line of the exposition. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Host, repository, one a line; then a Docker configuration, given once in the environment and once as a file: both give the
- * same credentials or the same kind of error. */
+/* Host, repository, one a line; then a Docker configuration, given once in the environment and once as a file: both
+ * give the same credentials or the same kind of error. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +21,8 @@ static const char *environment_get(void *ctx, const char *name) {
 static int look_up(const struct environment *environment, const char *host, const char *repository,
                    struct cc_arena *arena, struct cc_registry_credentials *ret) {
     struct cc_err err = {0};
-    int rc = cc_docker_config_lookup(environment_get, (void *)(uintptr_t)environment, host, repository, arena, ret,
-                                     &err);
+    int rc =
+        cc_docker_config_lookup(environment_get, (void *)(uintptr_t)environment, host, repository, arena, ret, &err);
     fuzz_require_error(rc, &err);
     fuzz_require(rc == 0 || rc == CC_INVALID || rc == CC_UNSUPPORTED || rc == CC_LIMIT);
     fuzz_require(rc != 0 || (ret->username && ret->password && ret->registry_token));

@@ -1,5 +1,5 @@
-/* A manifest: accepted ones have texts everywhere, sizes as written, one kind, and one that we write ourselves reads the
- * same. */
+/* A manifest: accepted ones have texts everywhere, sizes as written, one kind, and one that we write ourselves reads
+ * the same. */
 #include <stdlib.h>
 #include <string.h>
 

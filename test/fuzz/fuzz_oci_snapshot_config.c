@@ -1,5 +1,5 @@
-/* The config blob and the archive's envelope, from the same bytes: what is accepted is within bounds, sorted, and written
- * again it reads the same and is byte-stable. */
+/* The config blob and the archive's envelope, from the same bytes: what is accepted is within bounds, sorted, and
+ * written again it reads the same and is byte-stable. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* A tar archive: entries, sizes and bytes come out the same however the archive is cut into pieces; and what was read is
- * written to an archive that reads the same. */
+/* A tar archive: entries, sizes and bytes come out the same however the archive is cut into pieces; and what was read
+ * is written to an archive that reads the same. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,8 +135,12 @@ static void check_written(const struct outcome *read, struct fuzz_dice *dice) {
     outcome_init(&wanted);
     for (size_t i = 0; i < read->count; i++) {
         const struct item *item = &read->items[i];
-        struct cc_tar_entry entry = {.name = item->name, .is_regular = true, .mode = item->mode, .size = item->size,
-                                     .sparse_map = item->sparse_map, .sparse_size = item->sparse_size};
+        struct cc_tar_entry entry = {.name = item->name,
+                                     .is_regular = true,
+                                     .mode = item->mode,
+                                     .size = item->size,
+                                     .sparse_map = item->sparse_map,
+                                     .sparse_size = item->sparse_size};
         struct cc_err err = {0};
         if (!item->is_regular || !*item->name || (int64_t)item->body_bytes != item->size)
             continue;

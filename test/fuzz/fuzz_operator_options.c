@@ -1,5 +1,5 @@
-/* Lines as the command line, NAME=value lines after an empty one as the environment: what is accepted has concurrencies in
- * range, and every refusal says why. */
+/* Lines as the command line, NAME=value lines after an empty one as the environment: what is accepted has concurrencies
+ * in range, and every refusal says why. */
 #include <stdlib.h>
 #include <string.h>
 

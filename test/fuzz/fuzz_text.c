@@ -1,5 +1,5 @@
-/* First line: a limit. Then a text of any bytes: what is published is valid UTF-8 within the limit, numbers round trip, and
- * names that are accepted have the characters that names have. */
+/* First line: a limit. Then a text of any bytes: what is published is valid UTF-8 within the limit, numbers round trip,
+ * and names that are accepted have the characters that names have. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -9,9 +9,11 @@
 #include "base/text.h"
 #include "cocoonset/status.h"
 #include "kube/patch.h"
+#include "live.h"
 #include "meta/keys.h"
 #include "meta/vm_spec.h"
 #include "obs/log.h"
+#include "oci/reference.h"
 
 void op_pass_init(struct op_pass *pass, struct op_cocoonset *controller, const struct cc_cocoonset *take_set) {
     *pass = (struct op_pass){.controller = controller, .set = take_set, .generation = take_set->base.meta.generation};
@@ -143,18 +145,85 @@ int op_pass_hibernate_pod(struct op_pass *pass, struct op_owned_pod *owned, bool
     return op_pass_annotate_pod(pass, owned, CC_KEY_HIBERNATE, want ? "true" : NULL, err);
 }
 
-int op_pass_delete_pod(struct op_pass *pass, const struct cc_pod *pod, struct cc_err *err) {
+int op_pass_read_pod(struct op_pass *pass, struct op_owned_pod *owned, bool *ret_present, struct cc_err *err) {
+    const struct cc_object_meta *meta = &owned->pod->base.meta;
+    struct cc_kube_ref ref = {.resource = &cc_pod_resource, .namespace = meta->namespace, .name = meta->name};
+    json_t *answer cc_cleanup(cc_json_decref_p) = NULL;
+    struct cc_object *live = NULL;
+    int rc = cc_kube_get(pass->controller->options.kube, &ref, &answer, err);
+    *ret_present = false;
+    if (rc == CC_NOT_FOUND)
+        return 0;
+    if (rc == 0)
+        rc = cc_pod_resource.decode(answer, &live, err);
+    if (rc != 0)
+        return cc_err_wrap(err, "read pod %s/%s", meta->namespace, meta->name);
+    if (!cc_text_equal(live->meta.uid, meta->uid)) {
+        cc_object_unref(live);
+        return 0;
+    }
+    retire(pass, &owned->pod->base);
+    owned->pod = cc_pod_of(live);
+    *ret_present = true;
+    return 0;
+}
+
+CC_YIELDS static int delete_pod(struct op_pass *pass, const struct cc_pod *pod, bool only_unchanged,
+                                struct cc_err *err) {
     const struct cc_object_meta *meta = &pod->base.meta;
     struct cc_kube_ref ref = {.resource = &cc_pod_resource, .namespace = meta->namespace, .name = meta->name};
-    struct cc_kube_delete_options options = {.uid = meta->uid, .grace_s = -1};
+    struct cc_kube_delete_options options = {
+        .uid = meta->uid, .grace_s = -1, .resource_version = only_unchanged ? meta->resource_version : NULL};
     struct cc_err failure = {0};
     int rc = cc_kube_delete(pass->controller->options.kube, &ref, &options, &failure);
-    if (rc != 0 && !cc_kube_is_superseded(&failure)) {
+    bool changed = only_unchanged && rc == CC_CONFLICT && !failure.uid_mismatch;
+    if (rc != 0 && (changed || !cc_kube_is_superseded(&failure))) {
         if (err)
             *err = failure;
-        return cc_err_wrap(err, "delete pod %s/%s", meta->namespace, meta->name);
+        cc_ignore(cc_err_wrap(err, "delete pod %s/%s", meta->namespace, meta->name), "the code is kept");
+        return rc;
     }
     cc_log_info("pod deleted", CC_KV("pod", meta->name));
+    return 0;
+}
+
+int op_pass_delete_pod(struct op_pass *pass, const struct cc_pod *pod, struct cc_err *err) {
+    return delete_pod(pass, pod, false, err);
+}
+
+int op_pass_delete_pod_unchanged(struct op_pass *pass, const struct cc_pod *pod, struct cc_err *err) {
+    return delete_pod(pass, pod, true, err);
+}
+
+int op_pass_keep_snapshot(struct op_pass *pass, struct op_owned_pod *owned, struct cc_err *err) {
+    struct cc_err failure = {0};
+    if (cc_flag_is_set(&owned->pod->base.meta.annotations, CC_KEY_KEEP_SNAPSHOT))
+        return 0;
+    int rc = op_pass_annotate_pod(pass, owned, CC_KEY_KEEP_SNAPSHOT, "true", &failure);
+    if (rc == CC_CANCELED) {
+        if (err)
+            *err = failure;
+        return rc;
+    }
+    if (rc != 0)
+        cc_log_warn("pod not flagged to keep its local snapshot", CC_KV("pod", owned->pod->base.meta.name),
+                    CC_KV("error", failure.msg));
+    return 0;
+}
+
+int op_pass_drop_tag_of_woken(struct op_pass *pass, const struct cc_pod *pod, bool *ret_gone, struct cc_err *err) {
+    const struct cc_registry *registry = op_pass_registry(pass);
+    const char *vm_name = cc_pod_annotation(pod, CC_KEY_VM_NAME);
+    bool present = false;
+    bool awake = false;
+    int rc = cc_registry_has_tag(registry, vm_name, CC_TAG_HIBERNATE, &present, err);
+    if (rc == 0 && present)
+        rc = op_confirm_awake(pass->controller->options.kube, pod, &awake, err);
+    if (rc == 0 && present && awake)
+        rc = cc_registry_delete_tag(registry, vm_name, CC_TAG_HIBERNATE, err);
+    if (rc != 0)
+        return cc_err_wrap(err, "drop the snapshot of %s", vm_name);
+    *ret_gone = !present || awake;
     return 0;
 }
 
@@ -207,6 +276,16 @@ static void note_dropped_members(struct op_pass *pass, const struct cc_cocoonset
                     CC_KV("members", op_status_member_names(news, &pass->arena)));
 }
 
+/* The condition is the one just computed, in the pass's arena. */
+static void note_refusal(const struct op_pass *pass, struct cc_cocoonset_status *status) {
+    for (size_t i = 0; pass->refusal && i < status->condition_count; i++) {
+        if (!cc_text_equal(status->conditions[i].type, "Progressing"))
+            continue;
+        status->conditions[i].reason = OP_REASON_REGISTRY_REQUIRED;
+        status->conditions[i].message = pass->refusal;
+    }
+}
+
 int op_pass_write_status(struct op_pass *pass, const char *phase, struct cc_err *err) {
     const struct cc_cocoonset_status *present = &pass->set->status;
     struct cc_cocoonset_status wanted;
@@ -214,6 +293,7 @@ int op_pass_write_status(struct op_pass *pass, const char *phase, struct cc_err 
     if (pass->set->base.meta.generation != pass->generation)
         return 0;
     op_status_compute(pass->set, &pass->pods, phase, cc_now_wall(), &pass->arena, &wanted);
+    note_refusal(pass, &wanted);
     if (op_status_equal_but(present, &wanted, pass->controller->dropped_status_members))
         return 0;
     json_t *patch cc_cleanup(cc_json_decref_p) = cc_cocoonset_status_patch(present, &wanted);

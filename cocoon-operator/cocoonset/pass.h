@@ -20,6 +20,7 @@
 #include "cocoonset/events.h"
 #include "meta/records.h"
 
+#define OP_REASON_REGISTRY_REQUIRED "RegistryRequired" /* of condition Progressing */
 #define OP_REQUEUE_WRITE_MS 1000 /* after a write: finalizer, create, delete */
 #define OP_REQUEUE_WAIT_MS 5000  /* waiting for the main, a drain, a hibernation */
 
@@ -41,6 +42,8 @@ struct op_pass {
     struct op_pods pods;
     struct cc_reclaim_record record; /* of the set's annotation, with this pass's changes */
     struct cc_mutex record_lock;     /* for writes of the record from concurrent creates (decision 11) */
+    /* What the spec asks for and cannot have without a registry (decision 52); NULL = nothing. Shown by the status. */
+    const char *refusal;
     bool hibernations_listed;
     struct cc_object_list hibernations; /* of the namespace; see op_pass_hibernations */
     const struct cc_object **retired;   /* replaced versions, released at the end */
@@ -76,8 +79,22 @@ CC_YIELDS CC_MUST_USE int op_pass_annotate_pod(struct op_pass *pass, struct op_o
 /* Sets or clears the hibernate request. */
 CC_YIELDS CC_MUST_USE int op_pass_hibernate_pod(struct op_pass *pass, struct op_owned_pod *owned, bool want,
                                                 struct cc_err *err);
+/* Reads the pod past the cache (decision 41) and takes its newest version over. *ret_present false: it is gone, or
+ * another incarnation has its name. */
+CC_YIELDS CC_MUST_USE int op_pass_read_pod(struct op_pass *pass, struct op_owned_pod *owned, bool *ret_present,
+                                           struct cc_err *err);
+/* As op_pass_delete_pod, but only the very version that was looked at: CONFLICT when it changed since. */
+CC_YIELDS CC_MUST_USE int op_pass_delete_pod_unchanged(struct op_pass *pass, const struct cc_pod *pod,
+                                                       struct cc_err *err);
 /* DELETE under the pod's uid. Absent, or another incarnation: success. */
 CC_YIELDS CC_MUST_USE int op_pass_delete_pod(struct op_pass *pass, const struct cc_pod *pod, struct cc_err *err);
+/* The keep-snapshot flag: best effort, since a pod that is deleted without it costs a pull from the registry only. Its
+ * failure is logged. CANCELED is the only result but 0. */
+CC_YIELDS CC_MUST_USE int op_pass_keep_snapshot(struct op_pass *pass, struct op_owned_pod *owned, struct cc_err *err);
+/* Drops the hibernate tag of a pod whose VM runs again, once the server confirms that it does. *ret_gone: there is no
+ * tag any more; false = the pod is not awake after all, nothing was dropped. */
+CC_YIELDS CC_MUST_USE int op_pass_drop_tag_of_woken(struct op_pass *pass, const struct cc_pod *pod, bool *ret_gone,
+                                                    struct cc_err *err);
 /* Adds VM names, and those of the record, to delete-vm-names. The stash only ever grows. */
 CC_YIELDS CC_MUST_USE int op_pass_stash(struct op_pass *pass, const struct cc_strlist *vm_names, struct cc_err *err);
 

@@ -10,6 +10,9 @@ bool op_rebuild_entry_blocks(const struct cc_rebuild_entry *entry, int64_t gener
     return entry && entry->parked && entry->generation == generation;
 }
 
+/* Times that a deletion is tried on a pod that is written to meanwhile. */
+#define DELETE_ATTEMPTS 5
+
 /* What is left of the backoff. A time in the future (another clock wrote it) waits no longer than the whole backoff. */
 static int64_t remaining_ms(const struct cc_rebuild_entry *entry, int64_t count, struct cc_wall now) {
     int64_t whole_ms = cc_rebuild_backoff_ms(count);
@@ -19,12 +22,19 @@ static int64_t remaining_ms(const struct cc_rebuild_entry *entry, int64_t count,
     return elapsed_ms >= whole_ms ? 0 : whole_ms - elapsed_ms;
 }
 
+/* What the node agent said last, it said about an older wish: a hibernate that failed and was then taken back leaves a VM
+ * that lives, and `failed` stands there until the agent has answered the new wish. */
+static bool is_failure_outdated(const struct cc_pod *pod, int64_t generation) {
+    int64_t observed = cc_generation_of(&pod->base.meta.annotations, CC_KEY_LIFECYCLE_GENERATION);
+    return !cc_pod_is_failed(pod) && observed > 0 && observed < generation;
+}
+
 struct op_rebuild_decision op_rebuild_decide(const struct cc_pod *pod, bool matches,
                                              const struct cc_rebuild_entry *entry, int64_t generation,
                                              struct cc_wall now) {
-    if (matches && !cc_pod_is_terminal(pod))
-        return (struct op_rebuild_decision){.action = OP_REBUILD_NOTHING};
     const char *dead_letter = cc_strmap_get(&pod->base.meta.annotations, CC_KEY_DEAD_LETTER);
+    if (matches && (!cc_pod_is_terminal(pod) || (!dead_letter && is_failure_outdated(pod, generation))))
+        return (struct op_rebuild_decision){.action = OP_REBUILD_NOTHING};
     if (dead_letter) {
         int64_t parked_at;
         /* Older operators wrote `true`, which names no generation: the pod gets a fresh budget. */
@@ -83,7 +93,39 @@ static const char *reason_text(struct op_pass *pass, const struct cc_pod *pod) {
                            cc_pod_annotation(pod, CC_KEY_LIFECYCLE_STATE));
 }
 
-CC_YIELDS static int unpark(struct op_pass *pass, struct op_owned_pod *owned, struct cc_err *err) {
+CC_YIELDS static int is_failed_live(struct op_pass *pass, struct op_owned_pod *owned, bool *ret_is_failed,
+                                    struct cc_err *err) {
+    bool is_present = false;
+    int rc = op_pass_read_pod(pass, owned, &is_present, err);
+    const struct cc_pod *pod = owned->pod;
+    bool is_parked = cc_strmap_has(&pod->base.meta.annotations, CC_KEY_DEAD_LETTER);
+    *ret_is_failed = rc == 0 && is_present && !cc_object_is_deleting(&pod->base.meta) && cc_pod_is_terminal(pod) &&
+                     (is_parked || !is_failure_outdated(pod, pass->generation));
+    return rc;
+}
+
+/* What the cache shows of a failed pod may be old, and its VM may have come up since: the pod is read live, and only the
+ * version that was judged is deleted (decision 41). A drifted pod goes in any case. *ret_deleted false: it is no longer
+ * failed, or no longer there. */
+CC_YIELDS static int delete_judged(struct op_pass *pass, struct op_owned_pod *owned, bool matches, bool *ret_deleted,
+                                   struct cc_err *err) {
+    *ret_deleted = !matches;
+    if (!matches)
+        return op_pass_delete_pod(pass, owned->pod, err);
+    for (int attempt = 0;; attempt++) {
+        int rc = op_pass_delete_pod_unchanged(pass, owned->pod, err);
+        *ret_deleted = rc == 0;
+        if (rc != CC_CONFLICT || attempt == DELETE_ATTEMPTS)
+            return rc;
+        bool is_bad = false;
+        rc = is_failed_live(pass, owned, &is_bad, err);
+        if (rc != 0 || !is_bad)
+            return rc;
+    }
+}
+
+CC_YIELDS static int unpark(struct op_pass *pass, struct op_owned_pod *owned, bool matches, bool *ret_deleted,
+                            struct cc_err *err) {
     struct cc_rebuild_history history;
     read_history(pass, &history);
     const char *pod_name = owned->pod->base.meta.name;
@@ -93,11 +135,11 @@ CC_YIELDS static int unpark(struct op_pass *pass, struct op_owned_pod *owned, st
         if (rc != 0)
             return rc;
     }
-    return op_pass_delete_pod(pass, owned->pod, err);
+    return delete_judged(pass, owned, matches, ret_deleted, err);
 }
 
-CC_YIELDS static int delete_counted(struct op_pass *pass, struct op_owned_pod *owned, int64_t count,
-                                    struct cc_err *err) {
+CC_YIELDS static int delete_counted(struct op_pass *pass, struct op_owned_pod *owned, bool matches, int64_t count,
+                                    bool *ret_deleted, struct cc_err *err) {
     struct cc_rebuild_history history;
     read_history(pass, &history);
     const struct cc_pod *pod = owned->pod;
@@ -109,8 +151,8 @@ CC_YIELDS static int delete_counted(struct op_pass *pass, struct op_owned_pod *o
     /* Before the DELETE: a crash in between costs one attempt of the budget, the other order would cost its bound. */
     int rc = write_history(pass, &history, err);
     if (rc == 0)
-        rc = op_pass_delete_pod(pass, pod, err);
-    if (rc != 0)
+        rc = delete_judged(pass, owned, matches, ret_deleted, err);
+    if (rc != 0 || !*ret_deleted)
         return rc;
     op_pass_count(pass, pass->controller->metrics.rebuilds);
     op_pass_event(pass, CC_EVENT_NORMAL, OP_EVENT_REBUILDING, "pod %s attempt %lld/%d (%s)", pod->base.meta.name,
@@ -147,23 +189,26 @@ int op_rebuild_triage(struct op_pass *pass, struct op_owned_pod *owned, bool mat
     struct op_rebuild_decision decision = op_rebuild_decide(owned->pod, matches, cc_rebuild_find(&history, pod_name),
                                                             pass->set->base.meta.generation, cc_now_wall());
     struct op_rebuild_result result = {0};
+    bool is_bad = true;
     int rc = 0;
-    switch (decision.action) {
+    if (matches && (decision.action == OP_REBUILD_DELETE || decision.action == OP_REBUILD_UNPARK))
+        rc = is_failed_live(pass, owned, &is_bad, err);
+    if (rc == 0 && !is_bad)
+        decision.action = OP_REBUILD_NOTHING; /* the watch brings the rest */
+    switch (rc == 0 ? decision.action : OP_REBUILD_NOTHING) {
     case OP_REBUILD_NOTHING:
         break;
     case OP_REBUILD_LEAVE_PARKED:
         result.parked = true;
         break;
     case OP_REBUILD_UNPARK:
-        rc = unpark(pass, owned, err);
-        result.deleted = true;
+        rc = unpark(pass, owned, matches, &result.deleted, err);
         break;
     case OP_REBUILD_WAIT:
         result.wait_ms = decision.wait_ms;
         break;
     case OP_REBUILD_DELETE:
-        rc = delete_counted(pass, owned, decision.count, err);
-        result.deleted = true;
+        rc = delete_counted(pass, owned, matches, decision.count, &result.deleted, err);
         break;
     case OP_REBUILD_PARK:
         rc = park(pass, owned, err);

@@ -304,10 +304,13 @@ int cc_kube_delete(const struct cc_kube *kube, const struct cc_kube_ref *ref,
 
     cc_json_set_text(body, "kind", "DeleteOptions");
     cc_json_set_text(body, "apiVersion", "v1");
-    if (options && !cc_text_is_empty(options->uid)) {
-        cc_json_set_new(body, "preconditions", json_object());
-        cc_json_set_text(json_object_get(body, "preconditions"), "uid", options->uid);
+    json_t *preconditions cc_cleanup(cc_json_decref_p) = json_object();
+    if (options) {
+        cc_json_set_text_nonempty(preconditions, "uid", options->uid);
+        cc_json_set_text_nonempty(preconditions, "resourceVersion", options->resource_version);
     }
+    if (json_object_size(preconditions) > 0)
+        cc_json_set_new(body, "preconditions", json_incref(preconditions));
     if (options && options->grace_s >= 0)
         cc_json_set_int(body, "gracePeriodSeconds", options->grace_s);
     return call_object(kube, &call, ref, body, NULL, err);

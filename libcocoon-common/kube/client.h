@@ -56,8 +56,9 @@ CC_YIELDS CC_MUST_USE int cc_kube_update(const struct cc_kube *kube, const struc
 CC_YIELDS CC_MUST_USE int cc_kube_patch(const struct cc_kube *kube, const struct cc_kube_ref *ref,
                                         enum cc_patch_type type, const json_t *patch, json_t **ret, struct cc_err *err);
 struct cc_kube_delete_options {
-    const char *uid; /* precondition; NULL = none */
-    int64_t grace_s; /* -1 = the object's own */
+    const char *uid;              /* precondition; NULL = none */
+    int64_t grace_s;              /* -1 = the object's own */
+    const char *resource_version; /* precondition: CONFLICT without uid_mismatch when it changed; NULL = none */
 };
 /* NOT_FOUND is returned as such: callers treat it as success. A wrong uid is CONFLICT with uid_mismatch. */
 CC_YIELDS CC_MUST_USE int cc_kube_delete(const struct cc_kube *kube, const struct cc_kube_ref *ref,

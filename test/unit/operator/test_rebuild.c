@@ -17,6 +17,7 @@ static struct cc_rebuild_entry entry(int64_t count, int64_t seconds_ago, int64_t
 #define POD(annotations)                                                                                               \
     "{'metadata':{'name':'demo-0','namespace':'ns','annotations':{" annotations "}},'status':{'phase':'Running'}}"
 #define BAD "'vm.cocoonstack.io/lifecycle-state':'failed'"
+#define BAD_AT(generation) BAD ",'vm.cocoonstack.io/lifecycle-observed-generation':'" generation "'"
 #define LETTER(text) "'cocoonset.cocoonstack.io/dead-letter':'" text "'"
 
 START_TEST(rebuild__decide) {
@@ -35,6 +36,11 @@ START_TEST(rebuild__decide) {
         {POD(LETTER("3")), true, &old, OP_REBUILD_NOTHING, 0, 0},
         {POD(""), false, NULL, OP_REBUILD_DELETE, 0, 1},
         {POD(BAD), true, NULL, OP_REBUILD_DELETE, 0, 1},
+        {POD(BAD_AT("3")), true, NULL, OP_REBUILD_DELETE, 0, 1},
+        /* Said of an older wish: the VM of a hibernate that was taken back may live. */
+        {POD(BAD_AT("2")), true, NULL, OP_REBUILD_NOTHING, 0, 0},
+        {POD(BAD_AT("2")), false, NULL, OP_REBUILD_DELETE, 0, 1},
+        {POD(BAD_AT("2") "," LETTER("2")), true, &old, OP_REBUILD_UNPARK, 0, 0},
         {POD(BAD), true, &fresh, OP_REBUILD_DELETE, 0, 3},
         {POD(BAD), true, &recent, OP_REBUILD_WAIT, 4000, 0},
         {POD(BAD), true, &spent, OP_REBUILD_PARK, 0, 0},
@@ -248,6 +254,60 @@ START_TEST(rebuild__history_before_delete) {
 }
 END_TEST
 
+#define SPEC_SUB "{'agent':{'image':'" IMG "','replicas':1}}"
+
+/* Goal: a VM that came up is not destroyed because the cache still shows that its first try failed. Method: the watch
+ * is held back while the sub-agent recovers. */
+static void stale_failure(void *arg) {
+    struct op_test t;
+    (void)arg;
+    op_test_begin(&t, true);
+    op_put_set(&t, 3, SPEC_SUB, NULL);
+    op_put_agent(&t, 0, P_RUNS);
+    op_put_agent(&t, 1, P_STATE_FAILED);
+    op_settle();
+    fake_kube_hold_watches(t.api, true);
+    op_set_state(&t, "demo-1", P_RUNS, 3);
+    ck_assert_int_eq(op_pass(&t), 0);
+    ck_assert(op_has_pod(&t, "demo-1"));
+    ck_assert_ptr_null(fake_kube_text(t.api, "pods", "ns", "demo-1", "metadata/deletionTimestamp"));
+    ck_assert_uint_eq(fake_kube_requests(t.api, "DELETE", "demo-1"), 0);
+    fake_kube_hold_watches(t.api, false);
+    op_test_end(&t);
+}
+START_TEST(rebuild__stale_failure_is_read_again) {
+    cc_test_run_virtual(stale_failure, NULL);
+}
+END_TEST
+
+static void recover_before_delete(void *ctx, const char *method, const char *path) {
+    struct op_test *t = (struct op_test *)ctx;
+    if (strcmp(method, "DELETE") == 0 && strstr(path, "demo-1"))
+        op_set_state(t, "demo-1", P_RUNS, 3);
+}
+/* The same at the last moment: it recovers between the look and the DELETE. */
+static void recovered_at_delete(void *arg) {
+    struct op_test t;
+    (void)arg;
+    op_test_begin(&t, true);
+    op_put_set(&t, 3, SPEC_SUB, NULL);
+    op_put_agent(&t, 0, P_RUNS);
+    op_put_agent(&t, 1, P_STATE_FAILED);
+    op_settle();
+    fake_kube_on_request(t.api, recover_before_delete, &t);
+    ck_assert_int_eq(op_pass(&t), 0);
+    ck_assert_uint_eq(fake_kube_requests(t.api, "DELETE", "demo-1"), 1);
+    ck_assert(op_has_pod(&t, "demo-1"));
+    fake_kube_heal(t.api);
+    op_test_end(&t);
+}
+START_TEST(rebuild__only_the_judged_version_is_deleted) {
+    cc_test_run_virtual(recovered_at_delete, NULL);
+}
+END_TEST
+
 OP_SUITE_MAIN("operator rebuild", rebuild__decide, rebuild__blocked_names, rebuild__backoff,
               rebuild__spent_budget_parks, rebuild__the_fourth_delete_does_not_park, rebuild__a_new_generation_unparks,
-              rebuild__history_is_pruned_on_write, rebuild__unreadable_history_is_empty, rebuild__history_before_delete)
+              rebuild__history_is_pruned_on_write, rebuild__unreadable_history_is_empty, rebuild__history_before_delete,
+              rebuild__stale_failure_is_read_again,
+              rebuild__only_the_judged_version_is_deleted)

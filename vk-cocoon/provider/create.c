@@ -55,8 +55,16 @@ static const char *verdict_name(enum vk_verdict verdict) {
     return NULL;
 }
 
+/* Decision 48 for a pod that nobody tracks: it shall sleep, has no VM, and its state is there. Nothing has to boot for
+ * that, and a sub-agent could not: its state and its fork source would contradict each other. */
+static bool is_asleep(const struct create *create, const struct vk_evidence *evidence) {
+    return evidence->kind == VK_EVIDENCE_FOUND && vk_entry_wants_sleep(create->entry) &&
+           cc_text_is_empty(cc_pod_annotation(create->pod, CC_KEY_VM_ID)) &&
+           (cc_text_is_empty(evidence->image) || cc_text_equal(evidence->image, create->spec.image));
+}
+
 /* 5.3: may this pod boot, and from what? Fails closed. */
-static int decide_restore(struct create *create, bool *ret_is_restore, struct cc_err *err) {
+static int decide_restore(struct create *create, bool *ret_is_restore, bool *ret_is_asleep, struct cc_err *err) {
     struct vk_provider *provider = create->provider;
     const struct cc_vm_spec *spec = &create->spec;
     const char *dir = cc_pod_annotation(create->pod, CC_KEY_CLONE_FROM_DIR);
@@ -64,7 +72,7 @@ static int decide_restore(struct create *create, bool *ret_is_restore, struct cc
     enum vk_verdict verdict;
     const char *name;
 
-    *ret_is_restore = false;
+    *ret_is_restore = *ret_is_asleep = false;
     if (!spec->managed)
         return 0;
     vk_evidence_lookup(provider, spec->vm_name, &create->arena, &evidence);
@@ -72,6 +80,9 @@ static int decide_restore(struct create *create, bool *ret_is_restore, struct cc
         *err = evidence.error;
         return err->code;
     }
+    *ret_is_asleep = is_asleep(create, &evidence);
+    if (*ret_is_asleep)
+        return 0;
     verdict = vk_evidence_judge(cc_flag_is_set(&create->pod->base.meta.annotations, CC_KEY_RESTORE), evidence.kind,
                                 vk_has_explicit_source(spec, dir), evidence.image, spec->image);
     name = verdict_name(verdict);
@@ -183,10 +194,25 @@ static int adopt(struct create *create, bool *ret_done, struct cc_err *err) {
 /* --- the call
  * --------------------------------------------------------------------------------------------------------------- */
 
+static int settle_asleep(struct create *create, struct cc_err *err) {
+    const char *reason = "CreateBringUpFailed";
+    bool is_final = false;
+    int rc = vk_hibernate_settle(create->provider, create->entry, &is_final, &reason, err);
+
+    if (rc != 0) {
+        fail(create, reason, false, err);
+        return rc;
+    }
+    vk_refresh(create->provider, create->entry);
+    vk_count_lifecycle(create->provider, "create", "ok", "adopted");
+    return 0;
+}
+
 static int bring_up(struct create *create, struct cc_err *err) {
     struct vk_bring_up work = {.pod = create->pod, .spec = create->spec};
     struct cc_mono start = cc_now_mono();
-    int rc = decide_restore(create, &work.is_restore, err);
+    bool asleep = false;
+    int rc = decide_restore(create, &work.is_restore, &asleep, err);
 
     if (rc != 0) {
         /* A marked restore that is refused is a failed wake (decision 30). */
@@ -194,6 +220,8 @@ static int bring_up(struct create *create, struct cc_err *err) {
              err);
         return rc;
     }
+    if (asleep)
+        return settle_asleep(create, err);
     rc = vk_bring_up(create->provider, &work, &create->arena, err);
     if (rc != 0) {
         fail(create, "CreateBringUpFailed", work.is_restore, err);

@@ -119,6 +119,12 @@ static void report(struct hibernate *work, bool was_cleared) {
         vk_leases_release(provider, vm);
     if (vk_entry_is(entry, work->pod->base.meta.uid)) {
         vk_entry_forget_vm(provider, entry);
+        /* An earlier try of this generation said `failed`: only a new try may follow that (contract/07 10.3), and this is
+         * the end of one. */
+        cc_ignore(vk_lifecycle_stage(entry, work->pod->base.meta.uid,
+                                     cc_generation_of(&work->pod->base.meta.annotations, CC_KEY_GENERATION),
+                                     CC_STATE_HIBERNATING, ""),
+                  "what is newer stays");
         vk_lifecycle_publish(provider, entry, work->pod, CC_STATE_HIBERNATED, "");
         vk_event_normal(provider, work->pod, "Hibernated", "%s",
                         has_registry(work) ? "snapshot pushed to registry"

@@ -144,6 +144,8 @@ END_TEST
 #define MANAGED "'cocoonset.cocoonstack.io/managed':'true','vm.cocoonstack.io/name':'v',"
 #define STATE(text) "'vm.cocoonstack.io/lifecycle-state':'" text "'"
 #define MARK(text) "'vm.cocoonstack.io/post-clone-state':'" text "'"
+#define GENERATIONS(observed, wanted)                                                                                  \
+    "'vm.cocoonstack.io/lifecycle-observed-generation':'" observed "','cocoonset.cocoonstack.io/generation':'" wanted "'"
 #define WINDOWS "'cocoonset.cocoonstack.io/os':'windows','vm.cocoonstack.io/backend':'cloud-hypervisor'"
 #define SLEEP "'vm.cocoonstack.io/hibernate':'true'"
 
@@ -155,6 +157,10 @@ START_TEST(resume__follows_the_table) {
         {MANAGED STATE("ready") "," SLEEP, VK_RESUME_HIBERNATE},
         {MANAGED STATE("ready"), VK_RESUME_NONE},
         {MANAGED STATE("failed"), VK_RESUME_NONE},
+        /* Of an older wish: a hibernate that failed and was then taken back. */
+        {MANAGED STATE("failed") "," GENERATIONS("1", "2"), VK_RESUME_READY_WAIT},
+        {MANAGED STATE("failed") "," GENERATIONS("2", "2"), VK_RESUME_NONE},
+        {MANAGED STATE("failed") "," MARK("failed") "," GENERATIONS("1", "2"), VK_RESUME_NONE},
         {MANAGED MARK("failed") "," STATE("creating"), VK_RESUME_NONE},
         {MANAGED MARK("running") "," STATE("creating"), VK_RESUME_POST_CLONE},
         {MANAGED MARK("done") "," STATE("creating"), VK_RESUME_READY_WAIT},

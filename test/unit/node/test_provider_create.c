@@ -479,6 +479,19 @@ static void failed_run_can_end_ready(struct provider_bench *bench) {
 BENCH_TEST(create__failed_run_can_end_ready, failed_run_can_end_ready)
 
 /* The CLI reported a failure, yet the VM is there: it is used, not doubled. */
+/* Decision 48: untracked, shall sleep, and its state is in the registry. A fork source is no conflict then. */
+static void asleep_is_not_booted(struct provider_bench *bench) {
+    provider_bench_publish(bench, N, "hibernate", 42, "r/y:1", NULL, false);
+    provider_bench_make(bench, "demo-0", CLONE_POD ",vm.cocoonstack.io/fork-from=other," CC_KEY_HIBERNATE "=true");
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 0);
+    ck_assert_ptr_nonnull(cc_memory_registry_tag(bench->store, N, "hibernate"));
+    ck_assert_int_eq(provider_bench_change(bench, "demo-0", CC_KEY_HIBERNATE, NULL), 0);
+    provider_bench_sleep(3000);
+    ck_assert_uint_eq(fake_host_vm_memory(bench->host, N), 42);
+}
+BENCH_TEST(create__asleep_is_not_booted, asleep_is_not_booted)
+
 static void lost_answer_makes_no_second_vm(struct provider_bench *bench) {
     put(bench, RUN_POD);
     fake_host_fail_nth(bench->host, "vm run", 1, (struct fake_fault){.kind = FAKE_FAIL_AFTER});
@@ -559,6 +572,7 @@ int main(void) {
     tcase_add_test(tcase, create__cancelled_leader_leaves_alone);
     tcase_add_test(tcase, create__backend_must_match);
     tcase_add_test(tcase, create__failed_run_can_end_ready);
+    tcase_add_test(tcase, create__asleep_is_not_booted);
     tcase_add_test(tcase, create__lost_answer_makes_no_second_vm);
     tcase_add_test(tcase, create__late_writer_of_a_predecessor_is_dropped);
     tcase_add_test(tcase, create__local_names);

@@ -363,6 +363,38 @@ static void half_removed(struct provider_bench *bench) {
 }
 BENCH_TEST(hibernate__half_removed_is_finished_not_started, half_removed)
 
+/* The owed remove alone ends the hibernate, and then the pod says so: `failed` of the first try does not stay. */
+static void owed_remove_ends_in_hibernated(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    fake_host_fail_nth(bench->host, "vm rm", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    fake_host_set_latency(bench->host, "vm rm", 1000);
+    provider_bench_annotate(bench, "demo-0", SLEEP);
+    struct cc_fiber *fiber = cc_fiber_start(bench->loop, "update", cancelled_update, bench);
+    while (fake_host_calls(bench->host, "vm rm") == 0)
+        provider_bench_sleep(10);
+    fake_host_set_vm_state(bench->host, N, "stopped", true);
+    cc_fiber_join(fiber);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+    provider_bench_sleep(20000);
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 0);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+}
+BENCH_TEST(hibernate__owed_remove_ends_in_hibernated, owed_remove_ends_in_hibernated)
+
+/* A hibernate failed, the daemon went away, and the wish to sleep was taken back: the VM is as good as before. */
+static void withdrawn_while_away(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    fake_host_fail_always(bench->host, "snapshot save", (struct fake_fault){.kind = FAKE_FAIL});
+    ask_sleep(bench);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+    provider_bench_annotate(bench, "demo-0", CC_KEY_HIBERNATE);
+    provider_bench_annotate(bench, "demo-0", CC_KEY_GENERATION "=2");
+    fake_host_clear_faults(bench->host);
+    provider_bench_restart(bench);
+    is_awake(bench);
+}
+BENCH_TEST(resume__failed_hibernate_withdrawn_while_away, withdrawn_while_away)
+
 static void retries_with_growing_delay(struct provider_bench *bench) {
     static const int64_t delays_s[] = {15, 30, 60, 120, 240, 300, 300};
 
@@ -681,6 +713,8 @@ static TCase *make_case(void) {
     tcase_add_test(tcase, wake__shows_that_it_is_under_way);
     tcase_add_test(tcase, settle__tag_and_no_id);
     tcase_add_test(tcase, settle__local_copy_is_pushed);
+    tcase_add_test(tcase, hibernate__owed_remove_ends_in_hibernated);
+    tcase_add_test(tcase, resume__failed_hibernate_withdrawn_while_away);
     tcase_add_test(tcase, settle__nothing_durable_fails);
     tcase_add_test(tcase, settle__old_tag_with_an_id_is_no_proof);
     tcase_add_test(tcase, resume__cut_off_remove_is_finished);

@@ -100,7 +100,7 @@ static bool is_vm_as_new(const struct sim_world *world, const char *vm_name, uin
     return false;
 }
 
-static const char *wanted_image(const json_t *set, const struct sim_vm *vm) {
+const char *sim_wanted_image(const json_t *set, const struct sim_vm *vm) {
     const json_t *spec = cc_json_member(set, "spec");
     size_t set_length = strlen(vm->set);
     const char *slot = vm->pod + set_length + 1;
@@ -122,7 +122,17 @@ static bool is_image_other(struct sim_world *world, const json_t *set, const str
     if (!text || cc_json_parse(text, bytes, MANIFEST_BYTES_MAX, &manifest, NULL) != 0)
         return false;
     const char *image = cc_json_text(cc_json_member(manifest, "annotations"), CC_ANNOTATION_BASE_IMAGE);
-    return !cc_text_is_empty(image) && !cc_text_equal(image, wanted_image(set, vm));
+    return !cc_text_is_empty(image) && !cc_text_equal(image, sim_wanted_image(set, vm));
+}
+
+bool sim_is_recorded(const json_t *set, const struct sim_vm *vm) {
+    struct cc_reclaim_record record = {0};
+    struct cc_arena arena = {0};
+
+    cc_reclaim_parse(sim_annotation(set, CC_KEY_HIBERNATE_RECLAIM), &arena, &record);
+    bool recorded = cc_strlist_has(&record.vms, vm->name);
+    cc_arena_done(&arena);
+    return recorded;
 }
 
 static bool is_owed_restore(const json_t *set, const struct sim_vm *vm) {
@@ -152,8 +162,10 @@ void sim_check_tag_delete(struct sim_daemon *daemon, const char *repository, con
         return;
     if (is_vm_as_new(world, vm->name, value) || is_image_other(world, set, vm))
         return;
-    if (vm->is_sub_agent && is_slot_absent(world, vm) && !is_owed_restore(set, vm))
+    if (vm->is_sub_agent && is_slot_absent(world, vm) && !is_owed_restore(set, vm)) {
+        sim_ledger_permit(world, vm, "its slot is made anew, and no restore is owed");
         return;
+    }
     sim_violation(world, "c", "%s deletes the :hibernate tag of %s (memory %llu), which nothing else holds in its place",
                   daemon->name, vm->name, (unsigned long long)value);
 }
@@ -206,9 +218,18 @@ static void look_at_pod_patch(struct sim_daemon *daemon, const char *pod, const 
         vm->is_quiesced = false;
 }
 
+static bool has_failed(const json_t *pod) {
+    return cc_text_equal(cc_json_text(cc_json_member(pod, "status"), "phase"), "Failed") ||
+           cc_text_equal(sim_annotation(pod, CC_KEY_LIFECYCLE_STATE), CC_STATE_FAILED);
+}
+
 static void look_at_pod_delete(struct sim_daemon *daemon, const char *pod) {
     struct sim_world *world = daemon->world;
     struct sim_vm *vm = sim_ledger_of_pod(world, pod);
+
+    /* A failed pod is rebuilt (contract/03 11-13), whatever still lives under it: it is only lost when awake. */
+    if (vm && daemon->kind == SIM_OPERATOR && has_failed(sim_pod(world, pod)) && sim_ledger_is_live(world, vm->name))
+        sim_ledger_permit(world, vm, "its pod had failed");
 
     if (vm && daemon->kind == SIM_NODE && !is_pod_deleting(world, vm) && sim_doubt_is_open(daemon, "vm", vm->name))
         sim_violation(world, "h", "%s deletes pod %s after an inconclusive inspect of its vm", daemon->name, pod);

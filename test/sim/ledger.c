@@ -168,6 +168,27 @@ bool sim_ledger_is_live(const struct sim_world *world, const char *vm_name) {
     return false;
 }
 
+/* The pod is what the spec asks for now, so what happens to its VM from here on is no consequence of an earlier edit. */
+static bool is_pod_current(const struct sim_world *world, const struct sim_vm *vm) {
+    const json_t *set = sim_set(world, vm->set);
+    const json_t *pod = sim_pod(world, vm->pod);
+    const json_t *container = json_array_get(cc_json_path(pod, "spec", "containers", NULL), 0);
+    bool is_toolbox = cc_text_equal(vm->pod + strlen(vm->set), "-tb");
+    const char *memory = cc_json_text(cc_json_path(container, "resources", "requests", NULL), "memory");
+    const char *wanted = is_toolbox ? NULL
+                                    : cc_json_text(cc_json_path(set, "spec", "agent", "resources", "requests", NULL),
+                                                   "memory");
+
+    return set && pod && !cc_json_text(cc_json_member(pod, "metadata"), "deletionTimestamp") &&
+           cc_text_equal(sim_annotation(pod, CC_KEY_IMAGE), sim_wanted_image(set, vm)) &&
+           cc_text_equal(cc_text_or(memory, ""), cc_text_or(wanted, ""));
+}
+
+static bool is_pod_leaving(const struct sim_world *world, const struct sim_vm *vm) {
+    const json_t *pod = sim_pod(world, vm->pod);
+    return !pod || cc_json_text(cc_json_member(pod, "metadata"), "deletionTimestamp");
+}
+
 /* --- what is new --------------------------------------------------------------------------------------------------- */
 
 static void note_birth(struct sim_world *world, struct sim_vm *vm, struct fake_vm *live, size_t host) {
@@ -191,7 +212,8 @@ static void note_birth(struct sim_world *world, struct sim_vm *vm, struct fake_v
               (unsigned long long)live->memory, (unsigned long long)owed, may_lose ? ", may lose: " : "",
               may_lose ? vm->why : "");
     vm->value = live->memory;
-    vm->may_lose = false;
+    /* The VM of a pod that is being deleted goes again at once. */
+    vm->may_lose = vm->is_forfeit || is_pod_leaving(world, vm) || (vm->may_lose && !is_pod_current(world, vm));
     vm->is_quiesced = false;
 }
 

@@ -67,14 +67,15 @@ static bool has_tag(const struct sim_world *world, const char *vm_name) {
 
 /* --- one VM ------------------------------------------------------------------------------------------------------- */
 
-static bool is_gone(struct look *look, const struct sim_vm *vm) {
+/* A slot that left the spec while asleep keeps its tag until it returns or the set goes: the record owns it. */
+static bool is_gone(struct look *look, const struct sim_vm *vm, const json_t *set) {
     const char *node = node_of_live(look->world, vm->name);
 
     if (sim_pod(look->world, vm->pod))
         return not_yet(look, "pod %s is there, and nobody asks for it", vm->pod);
     if (node && look->world->destroys_orphans)
         return not_yet(look, "vm %s is on %s without an owner", vm->name, node);
-    if (has_tag(look->world, vm->name))
+    if (has_tag(look->world, vm->name) && !sim_is_recorded(set, vm))
         return not_yet(look, "tag :hibernate of %s is there without an owner", vm->name);
     return true;
 }
@@ -82,8 +83,8 @@ static bool is_gone(struct look *look, const struct sim_vm *vm) {
 static bool is_asleep(struct look *look, const struct sim_vm *vm, const json_t *pod) {
     uint64_t tag = sim_ledger_tag_value(look->world, vm->name);
 
-    if (!pod)
-        return not_yet(look, "pod %s of the suspended set %s is not there", vm->pod, vm->set);
+    if (!pod) /* made, and restored, when the set is resumed; its memory is watched by the ledger */
+        return true;
     if (!cc_text_equal(sim_annotation(pod, CC_KEY_LIFECYCLE_STATE), CC_STATE_HIBERNATED))
         return not_yet(look, "pod %s is %s, not hibernated", vm->pod, sim_annotation(pod, CC_KEY_LIFECYCLE_STATE));
     if (node_of_live(look->world, vm->name))
@@ -115,7 +116,7 @@ static bool vm_rests(struct look *look, const struct sim_vm *vm, const json_t *s
     const json_t *pod = sim_pod(look->world, vm->pod);
 
     if (!is_wanted(set, vm))
-        return is_gone(look, vm);
+        return (suspended && pod) || is_gone(look, vm, set); /* a set is scaled down when it is resumed */
     if (pod && cc_json_text(cc_json_member(pod, "metadata"), "deletionTimestamp"))
         return not_yet(look, "pod %s is being deleted", vm->pod);
     return suspended ? is_asleep(look, vm, pod) : is_awake(look, vm, pod);

@@ -184,6 +184,8 @@ void sim_ledger_free(struct sim_world *world);
 void sim_violation(struct sim_world *world, const char *invariant, const char *format, ...) CC_PRINTF(3, 4);
 /* Called around the calls of daemons. */
 void sim_check_kube_write(struct sim_daemon *daemon, const char *method, const char *path, const json_t *body);
+const char *sim_wanted_image(const json_t *set, const struct sim_vm *vm);
+bool sim_is_recorded(const json_t *set, const struct sim_vm *vm); /* in the set's reclaim record */
 void sim_check_tag_delete(struct sim_daemon *daemon, const char *repository, const char *reference);
 void sim_check_destructive(struct sim_daemon *daemon, const char *verb, const char *what);
 void sim_doubt_open(struct sim_daemon *daemon, const char *kind, const char *what);

@@ -52,24 +52,26 @@ void sim_trace(struct sim_world *world, const char *actor, const char *format, .
     emit(world);
 }
 
+/* Of the fiber's context only the object matters here. */
+static bool is_noise(const char *key) {
+    return cc_text_equal(key, "controller") || cc_text_equal(key, "reconcileID") ||
+           cc_text_equal(key, "controllerKind") || cc_text_equal(key, "namespace");
+}
+
 /* What the daemons log belongs to the timeline too. */
 static void on_log(void *ctx, enum cc_log_level level, const char *message, const struct cc_log_field *fields,
                    size_t count) {
     struct sim_world *world = ctx;
     static const char *const levels[] = {"debug", "info", "warn", "ERROR"};
     struct cc_fiber *fiber = cc_fiber_current();
-    size_t pairs = 0;
-    const struct cc_fiber_context *context = cc_fiber_context(&pairs);
 
     if (!sim_is_tracing(world))
         return;
     begin_line(world, "log");
     cc_ignore(cc_buf_printf(&world->trace_line, "%s %s [%s]", levels[level], message, cc_fiber_name(fiber)),
               "a long line is cut");
-    for (size_t i = 0; i < pairs; i++)
-        cc_ignore(cc_buf_printf(&world->trace_line, " %s=%s", context[i].key, context[i].value), "cut");
     for (size_t i = 0; i < count; i++)
-        if (fields[i].value)
+        if (fields[i].value && !is_noise(fields[i].key))
             cc_ignore(cc_buf_printf(&world->trace_line, " %s=%s", fields[i].key, fields[i].value), "cut");
     emit(world);
 }

@@ -80,9 +80,9 @@ static void forfeit_unwanted(struct sim_world *world, const char *name, const ch
             continue;
         const char *slot = vm->pod + strlen(name) + 1;
         bool wanted = !gone && (strcmp(slot, "tb") == 0 ? toolboxes > 0 : *slot - '0' <= replicas);
-        if (!wanted && !vm->is_forfeit)
-            sim_ledger_permit(world, vm, why);
         /* A slot that returns starts anew, whatever it was. */
+        if (wanted == vm->is_forfeit)
+            sim_ledger_permit(world, vm, wanted ? "its slot returned" : why);
         vm->is_forfeit = !wanted;
     }
 }

@@ -10,8 +10,8 @@
 #include "aio/fiber.h"
 #include "aio/loop.h"
 
-#define CC_STACKS_CACHED_MAX 64                    /* idle stacks that a loop keeps */
-#define CC_STACK_KEPT_BYTES ((size_t)16 * 1024)    /* an idle stack keeps at most so much of its memory resident */
+#define CC_STACKS_CACHED_MAX 64                 /* idle stacks that a loop keeps */
+#define CC_STACK_KEPT_BYTES ((size_t)16 * 1024) /* an idle stack keeps at most so much of its memory resident */
 #define CC_FIBER_NAME_BYTES 64
 
 /* --- stacks ------------------------------------------------------------------------------------------------------ */
@@ -43,8 +43,8 @@ struct cc_fiber {
     enum cc_fiber_state state;
     bool canceled;
     bool detached;
-    struct cc_wait *wait;  /* the present await */
-    const char *what;      /* its description */
+    struct cc_wait *wait; /* the present await */
+    const char *what;     /* its description */
     struct cc_wait *joiner;
     struct cc_scope *scope;
     struct cc_timer timer; /* of the present await's deadline */

@@ -112,8 +112,8 @@ struct cc_fiber *cc_fiber_start(struct cc_loop *loop, const char *name, cc_fiber
     fiber->context.uc_stack.ss_size = CC_FIBER_STACK_BYTES;
     fiber->context.uc_link = NULL;
     makecontext(&fiber->context, fiber_main, 0);
-    /* Only makecontext needs the bounds. ASan's swapcontext would wipe the shadow of whatever they cover at every switch,
-     * and with it the red zones of the frames that are parked there. */
+    /* Only makecontext needs the bounds. ASan's swapcontext would wipe the shadow of whatever they cover at every
+     * switch, and with it the red zones of the frames that are parked there. */
     fiber->context.uc_stack.ss_size = 0;
     fiber->next = loop->fibers;
     if (fiber->next)
@@ -227,8 +227,8 @@ int cc_await(struct cc_wait *wait, const char *what, struct cc_err *err) {
     bool woken = wait->woken;
     wait->woken = false;
     wait->waker = NULL;
-    /* Wake, deadline and cancellation may all have come before the fiber ran: cancellation is sticky and goes first, and
-     * what has come in time is not called late. */
+    /* Wake, deadline and cancellation may all have come before the fiber ran: cancellation is sticky and goes first,
+     * and what has come in time is not called late. */
     if (cc_fiber_is_canceled())
         return canceled_at(what, err);
     if (woken)

@@ -1,8 +1,8 @@
 /* Fibers: stackful coroutines on one loop. Sequential code that yields inside aio primitives.
  *
- * Rules. A fiber is never dropped: cancel resumes it with CC_CANCELED at its await, it unwinds, then it is freed. Cancel is
- * sticky and beats a timeout. After a yield re-read shared state; hold a reference, not a borrowed pointer. Large buffers
- * live on the heap: the stack is CC_FIBER_STACK_BYTES with a guard page. */
+ * Rules. A fiber is never dropped: cancel resumes it with CC_CANCELED at its await, it unwinds, then it is freed.
+ * Cancel is sticky and beats a timeout. After a yield re-read shared state; hold a reference, not a borrowed pointer.
+ * Large buffers live on the heap: the stack is CC_FIBER_STACK_BYTES with a guard page. */
 #ifndef CC_AIO_FIBER_H
 #define CC_AIO_FIBER_H
 
@@ -46,8 +46,8 @@ bool cc_fiber_is_canceled(void);
 
 /* Lets others run; returns CC_CANCELED when cancelled, CC_TIMEOUT when the deadline passed, else 0. */
 CC_YIELDS int cc_yield(struct cc_err *err);
-/* As cc_yield when the fiber has been running for more than 2 ms, else only the check: for loops over data that is always
- * there (decoding, copying), so that they neither hold up the others nor outlive their deadline. */
+/* As cc_yield when the fiber has been running for more than 2 ms, else only the check: for loops over data that is
+ * always there (decoding, copying), so that they neither hold up the others nor outlive their deadline. */
 CC_YIELDS CC_MUST_USE int cc_yield_if_due(struct cc_err *err);
 /* 0 after the time (<= 0: at once), else CC_CANCELED or CC_TIMEOUT (a deadline that comes earlier). */
 CC_YIELDS CC_MUST_USE int cc_sleep_ms(int64_t ms, struct cc_err *err);
@@ -66,12 +66,12 @@ void cc_scope_close(struct cc_scope *scope);
 #define CC_SCOPE_NAME2(line) cc_scope_at_##line
 #define CC_SCOPE_NAME(line) CC_SCOPE_NAME2(line)
 /* Until the end of the enclosing block, awaits fail with CC_TIMEOUT after ms. */
-#define CC_DEADLINE_MS(ms)                                                              \
-    struct cc_scope CC_SCOPE_NAME(__LINE__) cc_cleanup(cc_scope_close);                 \
+#define CC_DEADLINE_MS(ms)                                                                                             \
+    struct cc_scope CC_SCOPE_NAME(__LINE__) cc_cleanup(cc_scope_close);                                                \
     cc_scope_open(&CC_SCOPE_NAME(__LINE__), (ms), false)
 /* For clean-up that needs I/O: also works in a cancelled fiber, bounded by its own ms. */
-#define CC_SHIELD_MS(ms)                                                                \
-    struct cc_scope CC_SCOPE_NAME(__LINE__) cc_cleanup(cc_scope_close);                 \
+#define CC_SHIELD_MS(ms)                                                                                               \
+    struct cc_scope CC_SCOPE_NAME(__LINE__) cc_cleanup(cc_scope_close);                                                \
     cc_scope_open(&CC_SCOPE_NAME(__LINE__), (ms), true)
 /* The nearest deadline of the running fiber. */
 struct cc_mono cc_deadline(void);
@@ -87,7 +87,8 @@ struct cc_wait {
 /* Suspends until cc_wake(). 0, CC_CANCELED or CC_TIMEOUT (then the wait is disarmed: a later wake is harmless).
  * what: for messages, e.g. "lease lookup". Resets the wait for reuse. */
 CC_YIELDS CC_MUST_USE int cc_await(struct cc_wait *wait, const char *what, struct cc_err *err);
-/* From any code on the loop thread. A second wake before the fiber ran is ignored when from the same waker, else aborts. */
+/* From any code on the loop thread. A second wake before the fiber ran is ignored when from the same waker, else
+ * aborts. */
 void cc_wake(struct cc_wait *wait, const char *waker);
 
 /* --- fiber-local log context: "key", "value" pairs that every log line of the fiber carries ---------------------- */

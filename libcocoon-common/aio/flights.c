@@ -48,8 +48,7 @@ static void free_argument(void (*free_arg)(void *arg), void *arg) {
 static void flight_main(void *arg) {
     struct flight *flight = arg;
     struct cc_scope scope;
-    struct cc_mono limit =
-        flight->limit_ms > 0 ? cc_mono_add_ms(cc_now_mono(), flight->limit_ms) : CC_MONO_NEVER;
+    struct cc_mono limit = flight->limit_ms > 0 ? cc_mono_add_ms(cc_now_mono(), flight->limit_ms) : CC_MONO_NEVER;
     cc_scope_open_at(&scope, limit, false);
     flight->rc = flight->fn(flight->arg, &flight->error);
     cc_scope_close(&scope);
@@ -64,8 +63,13 @@ static void flight_main(void *arg) {
 static struct flight *flight_start(struct cc_flights *flights, const char *key, int64_t limit_ms, cc_group_fn fn,
                                    void *arg, void (*free_arg)(void *arg)) {
     struct flight *flight = CC_NEW(struct flight);
-    *flight = (struct flight){.key = cc_xstrdup(key), .flights = flights, .fn = fn, .arg = arg,
-                              .free_arg = free_arg, .limit_ms = limit_ms, .references = 1};
+    *flight = (struct flight){.key = cc_xstrdup(key),
+                              .flights = flights,
+                              .fn = fn,
+                              .arg = arg,
+                              .free_arg = free_arg,
+                              .limit_ms = limit_ms,
+                              .references = 1};
     flight->fiber = cc_fiber_start(flights->loop, key, flight_main, flight);
     if (!flight->fiber) {
         flight_unref(flight);

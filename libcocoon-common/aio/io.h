@@ -12,8 +12,8 @@
 #include "base/error.h"
 
 enum cc_io_want { CC_IO_READ = 1, CC_IO_WRITE = 2 };
-/* A descriptor must stay open while a fiber waits on it. All of these give UNSUPPORTED on a simulated loop, IO on an error
- * of the descriptor, CANCELED and TIMEOUT (the scope's). */
+/* A descriptor must stay open while a fiber waits on it. All of these give UNSUPPORTED on a simulated loop, IO on an
+ * error of the descriptor, CANCELED and TIMEOUT (the scope's). */
 /* Waits until fd (non-blocking) is ready. 0, CANCELED, TIMEOUT. */
 CC_YIELDS CC_MUST_USE int cc_io_wait(int fd, enum cc_io_want want, struct cc_err *err);
 struct cc_io_poll {
@@ -41,9 +41,10 @@ struct cc_writer {
     void *ctx;
 };
 
-/* Runs fn(arg) on a worker thread of the process-wide pool and awaits it. fn must not touch fibers, the loop or anything
- * that the loop thread may change meanwhile. The fiber's cancellation does not abandon fn: the call returns when fn has
- * returned. On a simulated loop fn runs inline. Threads: min(CPUs, 4), started on first use. Returns fn's code. */
+/* Runs fn(arg) on a worker thread of the process-wide pool and awaits it. fn must not touch fibers, the loop or
+ * anything that the loop thread may change meanwhile. The fiber's cancellation does not abandon fn: the call returns
+ * when fn has returned. On a simulated loop fn runs inline. Threads: min(CPUs, 4), started on first use. Returns fn's
+ * code. */
 typedef int (*cc_work_fn)(void *arg, struct cc_err *err);
 CC_YIELDS CC_MUST_USE int cc_work(cc_work_fn fn, void *arg, struct cc_err *err);
 /* Joins the pool's threads, at process end; no work may be running. */

@@ -129,7 +129,8 @@ static void timers_fire_due(struct cc_loop *loop) {
     if (loop->heap_count == 0)
         return;
     struct cc_mono now = cc_loop_now_mono(loop);
-    /* Timers that a callback starts now wait for the next turn, so that one that restarts itself cannot hold us here. */
+    /* Timers that a callback starts now wait for the next turn, so that one that restarts itself cannot hold us here.
+     */
     uint64_t limit = loop->timer_order;
     while (loop->heap_count > 0 && loop->heap[0]->due.ns <= now.ns && loop->heap[0]->order < limit) {
         struct cc_timer *timer = loop->heap[0];

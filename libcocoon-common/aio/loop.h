@@ -1,6 +1,6 @@
 /* The event loop: one per process, one thread. It owns time, randomness, the run queue of fibers and the timers; file
- * descriptors are libev watchers on ev(). The backend is a port: the real one is libev and the system clocks, a simulated
- * one (no descriptors) owns virtual time and draws the next fiber from a seed.
+ * descriptors are libev watchers on ev(). The backend is a port: the real one is libev and the system clocks, a
+ * simulated one (no descriptors) owns virtual time and draws the next fiber from a seed.
  *
  * Tests: test/support/fiber_test.h has a simulated loop with virtual time and runs a function in a fiber.
  *
@@ -26,8 +26,9 @@ struct cc_loop_ops {
     uint64_t (*random)(void *ctx);
     /* Index (0..count-1) of the runnable fiber to run next; NULL = first in, first out. */
     size_t (*pick)(void *ctx, size_t count);
-    /* Called when no fiber can run: returns after `until`, or earlier when something happened. A simulated backend moves
-     * its clock to `until`; with CC_MONO_NEVER it reports a deadlock by returning false, which ends cc_loop_run. */
+    /* Called when no fiber can run: returns after `until`, or earlier when something happened. A simulated backend
+     * moves its clock to `until`; with CC_MONO_NEVER it reports a deadlock by returning false, which ends cc_loop_run.
+     */
     bool (*wait)(void *ctx, struct cc_mono until);
     void (*free)(void *ctx);
 };

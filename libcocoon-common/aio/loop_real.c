@@ -44,8 +44,7 @@ static uint64_t real_random(void *ctx) {
     return value;
 }
 
-static void timer_ignored(struct ev_loop *ev CC_UNUSED, ev_timer *timer CC_UNUSED, int events CC_UNUSED) {
-}
+static void timer_ignored(struct ev_loop *ev CC_UNUSED, ev_timer *timer CC_UNUSED, int events CC_UNUSED) {}
 
 static bool real_wait(void *ctx, struct cc_mono until) {
     struct real_backend *real = ctx;

@@ -1,5 +1,5 @@
-/* cc_work: the process-wide worker pool. Jobs live on the stacks of the fibers that await them. The pool itself is the one
- * global that a process-wide thread pool needs; it is touched under its mutex only. */
+/* cc_work: the process-wide worker pool. Jobs live on the stacks of the fibers that await them. The pool itself is the
+ * one global that a process-wide thread pool needs; it is touched under its mutex only. */
 #include <ev.h>
 #include <pthread.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-/* Child processes with piped streams. contract/06 section 1: exact argv, no shell, SIGKILL to the direct child on cancel,
- * then wait for it and for its output pipes to close. */
+/* Child processes with piped streams. contract/06 section 1: exact argv, no shell, SIGKILL to the direct child on
+ * cancel, then wait for it and for its output pipes to close. */
 #ifndef CC_AIO_PROCESS_H
 #define CC_AIO_PROCESS_H
 
@@ -49,9 +49,9 @@ CC_YIELDS CC_MUST_USE int cc_process_wait(struct cc_process *process, struct cc_
 /* Closes the pipes; a child that still runs is killed (SIGKILL) and reaped. NULL is fine. Ignores cancellation. */
 CC_YIELDS void cc_process_free(struct cc_process *process);
 
-/* Runs to the end and collects output. out and error: initialised by the caller, their limits bound what is kept (output
- * beyond is read and dropped; `overflown` tells); error NULL = stderr goes into out too ("combined").
- * input may be NULL. The scope's deadline and cancellation kill the child. */
+/* Runs to the end and collects output. out and error: initialised by the caller, their limits bound what is kept
+ * (output beyond is read and dropped; `overflown` tells); error NULL = stderr goes into out too ("combined"). input may
+ * be NULL. The scope's deadline and cancellation kill the child. */
 CC_YIELDS CC_MUST_USE int cc_process_run(const char *const *argv, const void *input, size_t input_count,
                                          struct cc_buf *out, struct cc_buf *error, struct cc_exit *ret,
                                          struct cc_err *err);

@@ -18,8 +18,8 @@
 #define DESCRIPTORS_FALLBACK_MAX 65536 /* closed one by one where close_range(2) is missing */
 static const char default_path[] = "/usr/local/bin:/usr/bin:/bin";
 
-/* Everything that the child needs, made before the fork: other threads may hold the allocator's locks at that moment, so
- * the child may only call what is async-signal-safe. */
+/* Everything that the child needs, made before the fork: other threads may hold the allocator's locks at that moment,
+ * so the child may only call what is async-signal-safe. */
 struct plan {
     const struct cc_process_options *options;
     char **programs; /* candidates, in the order of PATH */

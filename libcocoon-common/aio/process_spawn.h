@@ -15,9 +15,9 @@ enum cc_spawn_stage { CC_SPAWN_STDIO = 1, CC_SPAWN_HOOK, CC_SPAWN_EXEC };
 
 struct cc_spawned {
     pid_t pid;
-    int pidfd;                /* -1 where the kernel has none */
-    int report;               /* read end, non-blocking */
-    int in, out, error;       /* the parent's ends, -1 where there is none */
+    int pidfd;          /* -1 where the kernel has none */
+    int report;         /* read end, non-blocking */
+    int in, out, error; /* the parent's ends, -1 where there is none */
 };
 /* Forks. On success the caller owns the descriptors and the child. */
 CC_MUST_USE int cc_spawn(const struct cc_process_options *options, struct cc_spawned *ret, struct cc_err *err);

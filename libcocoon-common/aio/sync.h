@@ -1,4 +1,5 @@
-/* Synchronisation between fibers of one loop: mutex, semaphore, event, channel, group. All fair (FIFO), none thread-safe. */
+/* Synchronisation between fibers of one loop: mutex, semaphore, event, channel, group. All fair (FIFO), none
+ * thread-safe. */
 #ifndef CC_AIO_SYNC_H
 #define CC_AIO_SYNC_H
 
@@ -62,7 +63,7 @@ size_t cc_channel_count(const struct cc_channel *channel);
 typedef CC_YIELDS int (*cc_group_fn)(void *arg, struct cc_err *err);
 struct cc_group_member;
 struct cc_group {
-    size_t limit;   /* 0 = no limit */
+    size_t limit; /* 0 = no limit */
     size_t running;
     bool keep_going; /* set by the caller: errors do not cancel the others */
     struct cc_err first_error;
@@ -70,8 +71,8 @@ struct cc_group {
     struct cc_waitlist waiting;
 };
 void cc_group_init(struct cc_group *group, size_t limit);
-/* Waits for a free place. The member inherits the caller's deadline. Does not start the member (and returns the code) when the group has failed or the caller is
- * cancelled. */
+/* Waits for a free place. The member inherits the caller's deadline. Does not start the member (and returns the code)
+ * when the group has failed or the caller is cancelled. */
 CC_YIELDS int cc_group_go(struct cc_group *group, const char *name, cc_group_fn fn, void *arg, struct cc_err *err);
 /* Waits for all (a cancelled caller cancels them first); returns the first error. */
 CC_YIELDS CC_MUST_USE int cc_group_wait(struct cc_group *group, struct cc_err *err);
@@ -82,8 +83,8 @@ struct cc_flights;
 struct cc_flights *cc_flights_new(struct cc_loop *loop);
 /* Cancels and waits for the running flights. NULL is fine. */
 CC_YIELDS void cc_flights_free(struct cc_flights *flights);
-/* Runs fn(arg) for key, or waits for the flight that is under way. take_arg: freed with free_arg after the run (also when
- * another flight served the caller). limit_ms bounds the run; <= 0 = none. */
+/* Runs fn(arg) for key, or waits for the flight that is under way. take_arg: freed with free_arg after the run (also
+ * when another flight served the caller). limit_ms bounds the run; <= 0 = none. */
 CC_YIELDS CC_MUST_USE int cc_flights_do(struct cc_flights *flights, const char *key, int64_t limit_ms, cc_group_fn fn,
                                         void *take_arg, void (*free_arg)(void *arg), struct cc_err *err);
 

@@ -16,30 +16,30 @@
 #define cc_cleanup(destructor_p) __attribute__((cleanup(destructor_p)))
 
 /* Gives a pointer away and leaves NULL behind, so that its cleanup does nothing. */
-#define cc_take(pointer)                        \
-    __extension__({                             \
-        __typeof__(pointer) *_taken = &(pointer); \
-        __typeof__(pointer) _value = *_taken;   \
-        *_taken = 0;                            \
-        _value;                                 \
+#define cc_take(pointer)                                                                                               \
+    __extension__({                                                                                                    \
+        __typeof__(pointer) *_taken = &(pointer);                                                                      \
+        __typeof__(pointer) _value = *_taken;                                                                          \
+        *_taken = 0;                                                                                                   \
+        _value;                                                                                                        \
     })
 
 /* Drops a result on purpose; the reason is for the reader. */
-#define cc_ignore(expression, reason)                                   \
-    do {                                                                \
-        __typeof__(expression) _ignored CC_UNUSED = (expression);       \
-        static const char _reason[] CC_UNUSED = reason;                 \
+#define cc_ignore(expression, reason)                                                                                  \
+    do {                                                                                                               \
+        __typeof__(expression) _ignored CC_UNUSED = (expression);                                                      \
+        static const char _reason[] CC_UNUSED = reason;                                                                \
     } while (0)
 
 #define CC_ARRAY_LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
-#define cc_container_of(pointer, type, member) ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
+#define cc_container_of(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 /* Defines name##_p(T **) for cc_cleanup from a destructor that takes T *. */
-#define CC_DEFINE_CLEANUP(type, destructor)                             \
-    static inline CC_UNUSED void destructor##_p(type **pointer) {       \
-        destructor(*pointer);                                           \
-        *pointer = 0;                                                   \
+#define CC_DEFINE_CLEANUP(type, destructor)                                                                            \
+    static inline CC_UNUSED void destructor##_p(type **pointer) {                                                      \
+        destructor(*pointer);                                                                                          \
+        *pointer = 0;                                                                                                  \
     }
 
 #endif

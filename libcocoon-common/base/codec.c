@@ -68,8 +68,7 @@ void cc_digest_of(const void *bytes, size_t count, char ret[CC_DIGEST_BYTES]) {
 }
 
 bool cc_digest_is_valid(const char *text) {
-    return text && strncmp(text, "sha256:", 7) == 0 && strlen(text) == 71 &&
-           strspn(text + 7, "0123456789abcdef") == 64;
+    return text && strncmp(text, "sha256:", 7) == 0 && strlen(text) == 71 && strspn(text + 7, "0123456789abcdef") == 64;
 }
 
 char *cc_base64_encode(const void *bytes, size_t count) {

@@ -9,8 +9,8 @@
 #include "base/attributes.h"
 
 #define CC_SHA256_BYTES 32
-#define CC_SHA256_HEX_BYTES 65   /* with the NUL */
-#define CC_DIGEST_BYTES 72       /* "sha256:" + 64 hex + NUL */
+#define CC_SHA256_HEX_BYTES 65 /* with the NUL */
+#define CC_DIGEST_BYTES 72     /* "sha256:" + 64 hex + NUL */
 
 struct cc_sha256; /* on libcrypto, which uses the CPU's SHA instructions */
 

@@ -6,7 +6,8 @@
 
 #include "base/text.h"
 
-/* Messages hold texts of others, whole or cut by a precision: every byte that is not UTF-8 becomes '?' (decision 46). */
+/* Messages hold texts of others, whole or cut by a precision: every byte that is not UTF-8 becomes '?' (decision 46).
+ */
 static void replace_invalid(char *text) {
     size_t length = strlen(text);
     for (size_t at = 0; at < length;) {

@@ -8,7 +8,8 @@
 #include "base/buf.h"
 #include "base/error.h"
 
-/* Reads the whole file into `into` (initialised by the caller; its limit bounds the file: LIMIT). NOT_FOUND, DENIED, IO. */
+/* Reads the whole file into `into` (initialised by the caller; its limit bounds the file: LIMIT). NOT_FOUND, DENIED,
+ * IO. */
 CC_MUST_USE int cc_file_read(const char *path, struct cc_buf *into, struct cc_err *err);
 /* Writes a temporary file beside it, fsyncs, renames. */
 CC_MUST_USE int cc_file_replace(const char *path, const void *bytes, size_t count, unsigned mode, struct cc_err *err);

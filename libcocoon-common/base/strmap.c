@@ -80,8 +80,8 @@ void cc_strmap_copy(struct cc_strmap *to, struct cc_arena *arena, const struct c
     to->items = CC_ARENA_ARRAY(arena, struct cc_pair, from->count);
     to->count = to->capacity = from->count;
     for (size_t i = 0; i < from->count; i++)
-        to->items[i] = (struct cc_pair){cc_arena_strdup(arena, from->items[i].key),
-                                        cc_arena_strdup(arena, from->items[i].value)};
+        to->items[i] =
+            (struct cc_pair){cc_arena_strdup(arena, from->items[i].key), cc_arena_strdup(arena, from->items[i].value)};
 }
 
 void cc_strlist_add(struct cc_strlist *list, struct cc_arena *arena, const char *text) {

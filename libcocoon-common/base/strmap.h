@@ -12,7 +12,8 @@ struct cc_pair {
     const char *value;
 };
 
-/* Sorted by key (byte order), keys unique. Zeroed storage is an empty map. Items belong to the arena used to fill it. */
+/* Sorted by key (byte order), keys unique. Zeroed storage is an empty map. Items belong to the arena used to fill it.
+ */
 struct cc_strmap {
     struct cc_pair *items;
     size_t count;

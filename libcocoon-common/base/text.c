@@ -118,12 +118,16 @@ bool cc_parse_bool(const char *text, bool *ret) {
     return false;
 }
 
-/* Length of the well-formed character at text, 0 when malformed (Unicode table 3-7: no overlong forms or surrogates). */
+/* Length of the well-formed character at text, 0 when malformed (Unicode table 3-7: no overlong forms or surrogates).
+ */
 static size_t character_bytes(const unsigned char *text, size_t bytes) {
     unsigned char first = text[0];
     if (first < 0x80)
         return 1;
-    size_t length = first >= 0xC2 && first <= 0xDF ? 2 : (first & 0xF0) == 0xE0 ? 3 : first >= 0xF0 && first <= 0xF4 ? 4 : 0;
+    size_t length = first >= 0xC2 && first <= 0xDF   ? 2
+                    : (first & 0xF0) == 0xE0         ? 3
+                    : first >= 0xF0 && first <= 0xF4 ? 4
+                                                     : 0;
     if (!length || length > bytes)
         return 0;
     unsigned char low = 0x80, high = 0xBF;

@@ -24,7 +24,8 @@ const char *cc_text_or(const char *text, const char *fallback);
 /* A new text without leading and trailing blanks (space, tab, CR, LF, VT, FF); caller frees. */
 char *cc_text_trim(const char *text);
 
-/* Strict decimal as contract/02 section 4.2: optional sign, digits only, whole text, in range. False leaves *ret alone. */
+/* Strict decimal as contract/02 section 4.2: optional sign, digits only, whole text, in range. False leaves *ret alone.
+ */
 bool cc_parse_int64(const char *text, int64_t min, int64_t max, int64_t *ret);
 bool cc_parse_int32(const char *text, int32_t min, int32_t max, int32_t *ret);
 /* Go strconv.ParseBool: 1 t T TRUE true True / 0 f F FALSE false False. False when text is none of them. */

@@ -50,8 +50,7 @@ static int step(struct cc_http_chunked *chunked, char byte, struct cc_http_refus
     case CC_CHUNK_SIZE:
         return step_size(chunked, byte, refusal);
     case CC_CHUNK_EXTENSION:
-        return step_dropped(chunked, byte, CC_HTTP_CHUNK_LINE_BYTES_MAX, CC_CHUNK_EXTENSION, CC_CHUNK_SIZE_LF,
-                            refusal);
+        return step_dropped(chunked, byte, CC_HTTP_CHUNK_LINE_BYTES_MAX, CC_CHUNK_EXTENSION, CC_CHUNK_SIZE_LF, refusal);
     case CC_CHUNK_SIZE_LF:
         chunked->line_bytes = 0;
         chunked->has_digits = false;

@@ -123,11 +123,18 @@ static bool read_body(struct cc_http_connection *connection, const struct cc_htt
 
 /* True when another request may follow. */
 static bool answer(struct cc_http_connection *connection, const struct cc_http_head *head, const struct cc_buf *body) {
-    struct cc_http_exchange exchange = {.connection = connection, .is_head = strcmp(head->method, "HEAD") == 0,
-                                        .is_http_10 = head->is_http_10, .keep_alive = head->keep_alive};
-    struct cc_http_server_request request = {.method = head->method, .path = head->path, .query = head->query,
-                                             .peer = connection->peer, .body = body->data, .body_bytes = body->len,
-                                             .headers = &head->headers, .client = connection->client};
+    struct cc_http_exchange exchange = {.connection = connection,
+                                        .is_head = strcmp(head->method, "HEAD") == 0,
+                                        .is_http_10 = head->is_http_10,
+                                        .keep_alive = head->keep_alive};
+    struct cc_http_server_request request = {.method = head->method,
+                                             .path = head->path,
+                                             .query = head->query,
+                                             .peer = connection->peer,
+                                             .body = body->data,
+                                             .body_bytes = body->len,
+                                             .headers = &head->headers,
+                                             .client = connection->client};
     struct cc_http_server_response response;
     cc_http_response_init(&response);
     response.exchange = &exchange;

@@ -1,5 +1,5 @@
-/* What the files of the server share. The connection knows its bytes only through a reader and a writer, so that another
- * transport can take the socket's place. */
+/* What the files of the server share. The connection knows its bytes only through a reader and a writer, so that
+ * another transport can take the socket's place. */
 #ifndef CC_HTTP_SERVER_INTERNAL_H
 #define CC_HTTP_SERVER_INTERNAL_H
 
@@ -39,7 +39,7 @@ struct cc_http_connection {
     struct cc_buf in; /* received and not yet used */
     bool served;      /* at least one request */
     bool is_turned_away;
-    void *stream;     /* of the TLS adapter, NULL without */
+    void *stream; /* of the TLS adapter, NULL without */
     const struct cc_tls_peer *client;
     struct cc_http_connection *previous, *next;
 };
@@ -47,7 +47,7 @@ struct cc_http_connection {
 struct cc_http_server {
     struct cc_loop *loop;
     struct cc_http_server_limits limits; /* without zeroes */
-    struct cc_http_security security; /* open NULL = plain */
+    struct cc_http_security security;    /* open NULL = plain */
     struct cc_http_route *routes;
     size_t route_count;
     void **kept;
@@ -63,9 +63,9 @@ struct cc_http_server {
 struct cc_http_exchange {
     struct cc_http_connection *connection;
     bool is_head, is_http_10;
-    bool keep_alive;   /* cleared by whatever makes the connection unusable */
+    bool keep_alive; /* cleared by whatever makes the connection unusable */
     bool is_streaming, is_chunked, is_upgraded;
-    int64_t left;      /* of a streamed body with a length */
+    int64_t left; /* of a streamed body with a length */
     bool failed;
 };
 
@@ -75,7 +75,7 @@ void cc_http_connection_free(struct cc_http_connection *connection);
 
 /* Finds the handler, or fills the response with 404 or 405. */
 CC_YIELDS void cc_http_server_dispatch(struct cc_http_server *server, const struct cc_http_server_request *request,
-                             struct cc_http_server_response *response);
+                                       struct cc_http_server_response *response);
 
 /* Sends what the handler left in the response (nothing more when it streamed). */
 CC_YIELDS CC_MUST_USE int cc_http_respond(struct cc_http_exchange *exchange, struct cc_http_server_response *response,

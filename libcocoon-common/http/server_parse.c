@@ -282,7 +282,8 @@ static void read_target(struct cc_http_head *head, char *target, struct cc_http_
         refuse(refusal, 400, "malformed percent-encoding in the path");
 }
 
-void cc_http_head_parse(const char *bytes, size_t count, struct cc_http_head *ret, struct cc_http_refusal *ret_refusal) {
+void cc_http_head_parse(const char *bytes, size_t count, struct cc_http_head *ret,
+                        struct cc_http_refusal *ret_refusal) {
     http_parser parser;
     struct collector collector = {0};
     *ret = (struct cc_http_head){0};

@@ -1,6 +1,6 @@
-/* The server's parser: bytes in, a request out, no I/O. http-parser reads the head; what it lets pass and we do not (RFC
- * 9112: a bare LF, a blank before ':', folded lines, more than one blank in the request line, both lengths) is refused
- * before. For server_*.c and tests. */
+/* The server's parser: bytes in, a request out, no I/O. http-parser reads the head; what it lets pass and we do not
+ * (RFC 9112: a bare LF, a blank before ':', folded lines, more than one blank in the request line, both lengths) is
+ * refused before. For server_*.c and tests. */
 #ifndef CC_HTTP_SERVER_PARSE_H
 #define CC_HTTP_SERVER_PARSE_H
 
@@ -38,8 +38,8 @@ struct cc_http_head {
     struct cc_http_server_request_headers headers;
 };
 
-/* Looks for the end of a head in bytes[0..count). *scanned: progress, 0 at first. True when it is there: *ret_bytes long
- * with its empty line. A refusal may come before that. */
+/* Looks for the end of a head in bytes[0..count). *scanned: progress, 0 at first. True when it is there: *ret_bytes
+ * long with its empty line. A refusal may come before that. */
 bool cc_http_head_scan(const char *bytes, size_t count, size_t *scanned, size_t *ret_bytes,
                        struct cc_http_refusal *ret_refusal);
 /* Parses one whole head as found by the scan. End with cc_http_head_done whatever it returns. */
@@ -47,12 +47,21 @@ void cc_http_head_parse(const char *bytes, size_t count, struct cc_http_head *re
 void cc_http_head_done(struct cc_http_head *head);
 const char *cc_http_head_field(const struct cc_http_server_request_headers *headers, const char *name);
 
-#define CC_HTTP_CHUNK_LINE_BYTES_MAX 256   /* size and extensions */
-#define CC_HTTP_TRAILER_BYTES_MAX 8192     /* read and dropped */
+#define CC_HTTP_CHUNK_LINE_BYTES_MAX 256 /* size and extensions */
+#define CC_HTTP_TRAILER_BYTES_MAX 8192   /* read and dropped */
 
 enum cc_http_chunk_state {
-    CC_CHUNK_SIZE, CC_CHUNK_EXTENSION, CC_CHUNK_SIZE_LF, CC_CHUNK_DATA, CC_CHUNK_DATA_CR, CC_CHUNK_DATA_LF,
-    CC_CHUNK_TRAILER_START, CC_CHUNK_TRAILER, CC_CHUNK_TRAILER_LF, CC_CHUNK_END_LF, CC_CHUNK_DONE
+    CC_CHUNK_SIZE,
+    CC_CHUNK_EXTENSION,
+    CC_CHUNK_SIZE_LF,
+    CC_CHUNK_DATA,
+    CC_CHUNK_DATA_CR,
+    CC_CHUNK_DATA_LF,
+    CC_CHUNK_TRAILER_START,
+    CC_CHUNK_TRAILER,
+    CC_CHUNK_TRAILER_LF,
+    CC_CHUNK_END_LF,
+    CC_CHUNK_DONE
 };
 /* Zeroed storage is a decoder at the start of a body. */
 struct cc_http_chunked {
@@ -61,7 +70,8 @@ struct cc_http_chunked {
     size_t line_bytes; /* of the present line, or of the trailers */
     bool has_digits;
 };
-/* Decodes into `into`, whose limit bounds the body (413). Returns how many bytes were used: all unless done or refused. */
+/* Decodes into `into`, whose limit bounds the body (413). Returns how many bytes were used: all unless done or refused.
+ */
 size_t cc_http_chunked_feed(struct cc_http_chunked *chunked, const char *bytes, size_t count, struct cc_buf *into,
                             struct cc_http_refusal *ret_refusal);
 

@@ -173,7 +173,8 @@ void cc_http_server_abort(struct cc_http_server_response *response) {
     response->exchange->keep_alive = false;
 }
 
-/* --- another protocol ----------------------------------------------------------------------------------------------- */
+/* --- another protocol -----------------------------------------------------------------------------------------------
+ */
 
 static int upgraded_read(void *ctx, void *bytes, size_t capacity, size_t *ret_count, struct cc_err *err) {
     struct cc_http_connection *connection = ctx;

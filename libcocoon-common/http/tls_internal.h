@@ -26,7 +26,8 @@ int cc_tls_error(struct cc_err *err, enum cc_code code, int mbedtls_code, const 
 struct cc_tls_peer *cc_tls_peer_of(const mbedtls_ssl_context *ssl);
 void cc_tls_peer_free(struct cc_tls_peer *peer); /* NULL is fine */
 
-CC_YIELDS int cc_tls_stream_open(void *tls, int fd, void **ret_stream, const struct cc_tls_peer **ret_peer, struct cc_err *err);
+CC_YIELDS int cc_tls_stream_open(void *tls, int fd, void **ret_stream, const struct cc_tls_peer **ret_peer,
+                                 struct cc_err *err);
 CC_YIELDS int cc_tls_stream_read(void *stream, void *bytes, size_t capacity, size_t *ret_count, struct cc_err *err);
 CC_YIELDS int cc_tls_stream_write(void *stream, const void *bytes, size_t count, struct cc_err *err);
 void cc_tls_stream_finish(void *stream);

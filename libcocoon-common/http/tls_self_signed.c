@@ -28,7 +28,8 @@ static bool is_address(const char *text) {
     return inet_pton(AF_INET, text, bytes) == 1 || inet_pton(AF_INET6, text, bytes) == 1;
 }
 
-/* Texts of the extension's own little language: host names and addresses have no character that means something there. */
+/* Texts of the extension's own little language: host names and addresses have no character that means something there.
+ */
 static bool add_names(X509 *certificate, const char *host_name, const char *address) {
     char *names = cc_xasprintf("DNS:%s,DNS:localhost%s%s,IP:127.0.0.1", host_name, *address ? ",IP:" : "", address);
     bool added = add_extension(certificate, NID_subject_alt_name, names);
@@ -43,8 +44,8 @@ static bool fill(X509 *certificate, EVP_PKEY *key, const char *host_name, const 
     return X509_set_version(certificate, 2) && ASN1_INTEGER_set(X509_get_serialNumber(certificate), 1) &&
            ASN1_TIME_set(X509_getm_notBefore(certificate), (time_t)now_unix_s) &&
            ASN1_TIME_set(X509_getm_notAfter(certificate), (time_t)(now_unix_s + VALID_S)) &&
-           X509_NAME_add_entry_by_NID(name, NID_commonName, MBSTRING_UTF8, (const unsigned char *)host_name, shown,
-                                      -1, 0) &&
+           X509_NAME_add_entry_by_NID(name, NID_commonName, MBSTRING_UTF8, (const unsigned char *)host_name, shown, -1,
+                                      0) &&
            X509_set_issuer_name(certificate, name) && X509_set_pubkey(certificate, key) &&
            add_extension(certificate, NID_basic_constraints, "critical,CA:FALSE") &&
            add_extension(certificate, NID_key_usage, "critical,digitalSignature,keyEncipherment") &&

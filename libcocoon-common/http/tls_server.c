@@ -89,7 +89,8 @@ static int configure(struct cc_tls_context *context, struct cc_err *err) {
     mbedtls_ssl_conf_min_version(config, MBEDTLS_SSL_MAJOR_VERSION_3, MBEDTLS_SSL_MINOR_VERSION_3);
     mbedtls_ssl_conf_ciphersuites(config, suites);
     mbedtls_ssl_conf_renegotiation(config, MBEDTLS_SSL_RENEGOTIATION_DISABLED);
-    /* Optional: a client with a bad certificate is refused as 401 by who asks for its names, not by a broken handshake. */
+    /* Optional: a client with a bad certificate is refused as 401 by who asks for its names, not by a broken handshake.
+     */
     mbedtls_ssl_conf_authmode(config, context->has_authorities ? MBEDTLS_SSL_VERIFY_OPTIONAL : MBEDTLS_SSL_VERIFY_NONE);
     if (context->has_authorities)
         mbedtls_ssl_conf_ca_chain(config, &context->authorities, NULL);
@@ -193,8 +194,12 @@ int cc_tls_certificate_end(const char *certificate, int64_t *ret_unix_s, struct 
         return cc_tls_error(err, CC_INVALID, rc < 0 ? rc : MBEDTLS_ERR_X509_INVALID_FORMAT, "the certificate");
     }
     const mbedtls_x509_time *end = &parsed.valid_to;
-    struct tm broken = {.tm_year = end->year - 1900, .tm_mon = end->mon - 1, .tm_mday = end->day,
-                        .tm_hour = end->hour, .tm_min = end->min, .tm_sec = end->sec};
+    struct tm broken = {.tm_year = end->year - 1900,
+                        .tm_mon = end->mon - 1,
+                        .tm_mday = end->day,
+                        .tm_hour = end->hour,
+                        .tm_min = end->min,
+                        .tm_sec = end->sec};
     *ret_unix_s = (int64_t)timegm(&broken);
     mbedtls_x509_crt_free(&parsed);
     return 0;

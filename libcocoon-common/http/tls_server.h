@@ -20,11 +20,12 @@ struct cc_tls_server;
 struct cc_tls_server *cc_tls_server_new(void);
 /* All connections must have ended. NULL is fine. */
 void cc_tls_server_free(struct cc_tls_server *tls);
-/* PEM texts; the certificate may be followed by its chain. INVALID when they cannot be read or do not belong together; then
- * the present pair stays. */
+/* PEM texts; the certificate may be followed by its chain. INVALID when they cannot be read or do not belong together;
+ * then the present pair stays. */
 CC_MUST_USE int cc_tls_server_set_pair(struct cc_tls_server *tls, const char *certificate, const char *key,
                                        struct cc_err *err);
-/* PEM bundle; NULL or "" = clients are not asked for certificates. INVALID when it holds none; then the present one stays. */
+/* PEM bundle; NULL or "" = clients are not asked for certificates. INVALID when it holds none; then the present one
+ * stays. */
 CC_MUST_USE int cc_tls_server_set_client_authorities(struct cc_tls_server *tls, const char *bundle, struct cc_err *err);
 /* For cc_http_server_secure; tls must outlive the server. */
 struct cc_http_security cc_tls_server_port(struct cc_tls_server *tls);

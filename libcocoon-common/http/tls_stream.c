@@ -17,7 +17,8 @@ struct tls_stream {
     bool is_broken; /* a record was sent in part and given up: nothing may follow it */
 };
 
-/* --- who it is ------------------------------------------------------------------------------------------------------ */
+/* --- who it is ------------------------------------------------------------------------------------------------------
+ */
 
 /* NULL for a name that we would rather not compare with others. */
 static char *name_text(const mbedtls_x509_buf *value) {
@@ -67,7 +68,8 @@ void cc_tls_peer_free(struct cc_tls_peer *peer) {
     free(peer);
 }
 
-/* --- bytes ---------------------------------------------------------------------------------------------------------- */
+/* --- bytes ----------------------------------------------------------------------------------------------------------
+ */
 
 static int socket_send(void *ctx, const unsigned char *bytes, size_t count) {
     const struct tls_stream *stream = ctx;

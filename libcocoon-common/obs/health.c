@@ -76,8 +76,7 @@ static void answer_all(const struct endpoint *endpoint, const struct cc_http_ser
     cc_buf_puts(&response->body, passes ? "healthz check passed\n" : "healthz check failed\n");
 }
 
-static void handle(void *ctx, const struct cc_http_server_request *request,
-                   struct cc_http_server_response *response) {
+static void handle(void *ctx, const struct cc_http_server_request *request, struct cc_http_server_response *response) {
     const struct endpoint *endpoint = ctx;
     const char *rest = request->path + 1 + strlen(endpoint->name);
     if (*rest == '/')

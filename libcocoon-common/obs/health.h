@@ -14,7 +14,8 @@ struct cc_health_options {
     bool (*ready)(void *ctx, const char **ret_reason);
     void *ctx;
 };
-/* Adds GET /healthz, /readyz, their named sub-paths and ?verbose, ?exclude to the server. options is copied, NULL = always ready. */
+/* Adds GET /healthz, /readyz, their named sub-paths and ?verbose, ?exclude to the server. options is copied, NULL =
+ * always ready. */
 void cc_health_add_routes(struct cc_http_server *server, const struct cc_health_options *options);
 /* Adds GET /metrics. */
 void cc_metrics_add_route(struct cc_http_server *server, struct cc_metrics *metrics);

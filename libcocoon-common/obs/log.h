@@ -1,5 +1,5 @@
-/* Structured log: one line a record on stdout, text or JSON (decision 23). Fields come from the call and from the fiber's
- * context (aio/fiber.h). Never log secrets, tokens or a pod's environment. */
+/* Structured log: one line a record on stdout, text or JSON (decision 23). Fields come from the call and from the
+ * fiber's context (aio/fiber.h). Never log secrets, tokens or a pod's environment. */
 #ifndef CC_OBS_LOG_H
 #define CC_OBS_LOG_H
 
@@ -18,8 +18,8 @@ struct cc_log_field {
 };
 #define CC_KV(key_literal, text) ((struct cc_log_field){(key_literal), (text)})
 
-/* level: `debug`, `info`, `warn`, `error` in any case; NULL or "" = info. format: `text`, `json`; NULL or "" = text on a
- * terminal, else json. INVALID names the variable, the value and what is accepted. */
+/* level: `debug`, `info`, `warn`, `error` in any case; NULL or "" = info. format: `text`, `json`; NULL or "" = text on
+ * a terminal, else json. INVALID names the variable, the value and what is accepted. */
 CC_MUST_USE int cc_log_setup(const char *level_variable, const char *level, const char *format, struct cc_err *err);
 /* Tests and simulators: records go to sink instead (NULL = stdout again). time is RFC 3339. */
 typedef void (*cc_log_sink)(void *ctx, enum cc_log_level level, const char *message, const struct cc_log_field *fields,
@@ -31,12 +31,12 @@ bool cc_log_is_enabled(enum cc_log_level level);
 void cc_log_record(enum cc_log_level level, const char *function, const char *message,
                    const struct cc_log_field *fields, size_t count);
 
-#define CC_LOG_AT(level, message, ...)                                                                  \
-    do {                                                                                                \
-        if (cc_log_is_enabled(level)) {                                                                 \
-            const struct cc_log_field _fields[] = {{NULL, NULL}, ##__VA_ARGS__};                        \
-            cc_log_record((level), __func__, (message), _fields + 1, CC_ARRAY_LENGTH(_fields) - 1);     \
-        }                                                                                               \
+#define CC_LOG_AT(level, message, ...)                                                                                 \
+    do {                                                                                                               \
+        if (cc_log_is_enabled(level)) {                                                                                \
+            const struct cc_log_field _fields[] = {{NULL, NULL}, ##__VA_ARGS__};                                       \
+            cc_log_record((level), __func__, (message), _fields + 1, CC_ARRAY_LENGTH(_fields) - 1);                    \
+        }                                                                                                              \
     } while (0)
 
 /* cc_log_warn("pod patch failed", CC_KV("pod", key), CC_KV("error", err.msg)); NULL values are left out. */

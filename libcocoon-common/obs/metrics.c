@@ -16,12 +16,11 @@
 #include "base/file.h"
 #include "base/text.h"
 
-
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 
 struct series {
     UT_hash_handle hh;
-    char *key;         /* label values joined by 0x1f: unique, and sorts by value */
+    char *key; /* label values joined by 0x1f: unique, and sorts by value */
     char **values;
     double value;      /* counter, gauge; histogram: sum */
     uint64_t count;    /* histogram */
@@ -72,7 +71,7 @@ void cc_metrics_free(struct cc_metrics *metrics) {
     for (struct cc_metric *metric = metrics->families, *next; metric; metric = next) {
         next = metric->next;
         struct series *series, *following;
-        HASH_ITER(hh, metric->series, series, following) {
+        HASH_ITER (hh, metric->series, series, following) {
             series_free(metric, series);
         }
         free(metric);
@@ -336,8 +335,8 @@ static void collect_process(struct cc_metrics *metrics) {
 
 void cc_metrics_add_process(struct cc_metrics *metrics) {
     metrics->started_at = (double)time(NULL);
-    metrics->process_cpu = declare(metrics, METRIC_GAUGE, "process_cpu_seconds_total",
-                                   "User and system CPU time spent in seconds.", NULL);
+    metrics->process_cpu =
+        declare(metrics, METRIC_GAUGE, "process_cpu_seconds_total", "User and system CPU time spent in seconds.", NULL);
     metrics->process_resident =
         declare(metrics, METRIC_GAUGE, "process_resident_memory_bytes", "Resident memory size in bytes.", NULL);
     metrics->process_descriptors =

@@ -265,7 +265,7 @@ static void import_file(struct input *input, const char *directory, const char *
             die("import: malformed sparse map of %s", base);
         size_t index;
         uint64_t left = size;
-        json_array_foreach(map, index, run) {
+        json_array_foreach (map, index, run) {
             int64_t offset = cc_json_int(run, "o", -1), length = cc_json_int(run, "l", -1);
             if (offset < 0 || length < 0 || (uint64_t)length > left || offset + length > pax->sparse_size)
                 die("import: malformed sparse map of %s", base);

@@ -1,14 +1,11 @@
 /* The fault file: one fault a line, `VERB K ACTION [ARGUMENT]`; '#' begins a comment.
  *   VERB      vm.clone, snapshot.save, ... or * for any
- *   K         the k-th call of that verb since the state was made (1 = first), K+ = that one and all later, * = every call
- *   ACTION    fail [TEXT]   print "Error: TEXT" and exit 1 before anything is done
- *             hang [MS]     sleep first (default: an hour)
- *             lie [TEXT]    do it, then print "Error: TEXT" and exit 1
- *             skip          say that it was done, and do nothing
- *             die           end by SIGKILL half-way; a verb that only asks: before it prints anything
- *             garbage       print bytes that are no JSON, exit 0
- *             noise         print log lines on stderr, then go on
- * Calls are counted in <root>/sim/calls, one file a verb; every call is a line of <root>/sim/call.log. */
+ *   K         the k-th call of that verb since the state was made (1 = first), K+ = that one and all later, * = every
+ * call ACTION    fail [TEXT]   print "Error: TEXT" and exit 1 before anything is done hang [MS]     sleep first
+ * (default: an hour) lie [TEXT]    do it, then print "Error: TEXT" and exit 1 skip          say that it was done, and
+ * do nothing die           end by SIGKILL half-way; a verb that only asks: before it prints anything garbage print
+ * bytes that are no JSON, exit 0 noise         print log lines on stderr, then go on Calls are counted in
+ * <root>/sim/calls, one file a verb; every call is a line of <root>/sim/call.log. */
 #include "sim.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* The guest: a process in a network namespace of its own. Its memory is the file `memory-ranges` of the VM's directory,
- * mapped shared; the first eight bytes are a counter that it raises fifty times a second, the next eight a number drawn at its
- * boot, so that a guest that was booted anew is told from one that goes on. Port 22 sends an SSH banner, port
+ * mapped shared; the first eight bytes are a counter that it raises fifty times a second, the next eight a number drawn
+ * at its boot, so that a guest that was booted anew is told from one that goes on. Port 22 sends an SSH banner, port
  * 8080 answers HTTP with the counter. */
 #include "sim.h"
 
@@ -157,9 +157,9 @@ static void answer(int listener, bool http, uint64_t counter) {
     char request[1024];
     struct timeval limit = {1, 0};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    char *text cc_cleanup(cc_free_p) = http ? cc_xasprintf("HTTP/1.0 200 OK\r\nConnection: close\r\n\r\n%llu\n",
-                                                           (unsigned long long)counter)
-                                            : cc_xstrdup("SSH-2.0-cocoon-sim\r\n");
+    char *text cc_cleanup(cc_free_p) =
+        http ? cc_xasprintf("HTTP/1.0 200 OK\r\nConnection: close\r\n\r\n%llu\n", (unsigned long long)counter)
+             : cc_xstrdup("SSH-2.0-cocoon-sim\r\n");
     if (http && read(fd, request, sizeof request) < 0)
         return (void)close(fd);
     if (send(fd, text, strlen(text), MSG_NOSIGNAL) < 0)

@@ -1,4 +1,5 @@
-/* The host's network: a bridge, a veth pair per guest, cocoon-net's lease file and its control socket (contract/06 9). */
+/* The host's network: a bridge, a veth pair per guest, cocoon-net's lease file and its control socket (contract/06 9).
+ */
 #include "sim.h"
 
 #include <errno.h>
@@ -95,7 +96,8 @@ void network_attach(const json_t *vm, pid_t pid) {
     snprintf(host_end, sizeof host_end, "v%.10s", cc_json_text(vm, "id"));
     snprintf(namespace_pid, sizeof namespace_pid, "%d", (int)pid);
     snprintf(address, sizeof address, "%s/24", ip);
-    if (IP(0, "link", "add", host_end, "type", "veth", "peer", "name", "eth0", "address", mac, "netns", namespace_pid) ||
+    if (IP(0, "link", "add", host_end, "type", "veth", "peer", "name", "eth0", "address", mac, "netns",
+           namespace_pid) ||
         IP(0, "link", "set", host_end, "master", bridge(), "up") || IP(pid, "addr", "add", address, "dev", "eth0") ||
         IP(pid, "link", "set", "eth0", "up"))
         die("network of %s could not be made (needs CAP_NET_ADMIN)", cc_json_text(vm, "id"));
@@ -132,7 +134,8 @@ static void leases_write(json_t *leases) {
     char temporary[PATH_BYTES];
     path_of(temporary, "%s/leases-%d.json", directory, (int)getpid());
     json_t *content = json_array_size(leases) ? json_incref(leases) : json_null();
-    if (json_dump_file(content, temporary, JSON_ENCODE_ANY) || chmod(temporary, 0644) || rename(temporary, lease_path()))
+    if (json_dump_file(content, temporary, JSON_ENCODE_ANY) || chmod(temporary, 0644) ||
+        rename(temporary, lease_path()))
         die("write %s: %s", lease_path(), strerror(errno));
     json_decref(content);
 }
@@ -143,7 +146,7 @@ char *lease_grant(const char *mac) {
     bool taken[256] = {[0] = true, [1] = true, [255] = true};
     size_t index;
     json_t *lease;
-    json_array_foreach(leases, index, lease) {
+    json_array_foreach (leases, index, lease) {
         const char *last = strrchr(cc_json_text(lease, "ip"), '.');
         int64_t number;
         if (last && cc_parse_int64(last + 1, 0, 255, &number))
@@ -166,8 +169,7 @@ char *lease_grant(const char *mac) {
     lease = json_object();
     cc_json_set_text(lease, "mac", mac);
     cc_json_set_text(lease, "ip", ip);
-    cc_json_set_text(lease, "expiry",
-                     cc_rfc3339_seconds((struct cc_wall){(now.tv_sec + 86400) * CC_NS_PER_S}, expiry));
+    cc_json_set_text(lease, "expiry", cc_rfc3339_seconds((struct cc_wall){(now.tv_sec + 86400) * CC_NS_PER_S}, expiry));
     json_array_append_new(leases, lease);
     leases_write(leases);
     store_unlock();
@@ -225,8 +227,8 @@ static void percent_decode(char *text) {
 }
 
 static void respond(int fd, const char *status, const char *extra, const char *body) {
-    char *text cc_cleanup(cc_free_p) =
-        cc_xasprintf("HTTP/1.1 %s\r\n%sContent-Length: %zu\r\nConnection: close\r\n\r\n%s", status, extra, strlen(body), body);
+    char *text cc_cleanup(cc_free_p) = cc_xasprintf(
+        "HTTP/1.1 %s\r\n%sContent-Length: %zu\r\nConnection: close\r\n\r\n%s", status, extra, strlen(body), body);
     if (send(fd, text, strlen(text), MSG_NOSIGNAL) < 0)
         fprintf(stderr, "control socket: %s\n", strerror(errno));
 }

@@ -1,5 +1,5 @@
-/* cocoon-sim plays the `cocoon` CLI of a VM host (contract/06) for tests and the demo: state on disk, each VM a process in
- * its own network namespace whose memory is a counter that only grows, real export archives, and faults on demand.
+/* cocoon-sim plays the `cocoon` CLI of a VM host (contract/06) for tests and the demo: state on disk, each VM a process
+ * in its own network namespace whose memory is a counter that only grows, real export archives, and faults on demand.
  *
  * It is a short-lived program: what cannot go on ends with die(). Environment:
  *   COCOON_ROOT_DIR       state (default /var/lib/cocoon); COCOON_RUN_DIR (default <root>/run)
@@ -39,11 +39,12 @@ char *new_id(void);
 char *now_text(void);
 
 /* kind: "vms", "snapshots", "images". All returned objects are new references. */
-json_t *store_load(const char *kind, const char *id);         /* NULL when absent */
+json_t *store_load(const char *kind, const char *id);              /* NULL when absent */
 void store_save(const char *kind, const char *id, json_t *record); /* atomic */
 void store_delete(const char *kind, const char *id);
-json_t *store_list(const char *kind);                         /* array by created_at */
-/* Exact id, else name, else a unique id prefix of 3 or more characters; NULL when there is none. Dies when ambiguous. */
+json_t *store_list(const char *kind); /* array by created_at */
+/* Exact id, else name, else a unique id prefix of 3 or more characters; NULL when there is none. Dies when ambiguous.
+ */
 json_t *store_resolve(const char *kind, const char *reference);
 
 /* --- faults.c --------------------------------------------------------------------------------------------------- */
@@ -89,7 +90,7 @@ void copy_files(const char *from, const char *to);
 
 /* --- verbs -------------------------------------------------------------------------------------------------------- */
 struct arguments {
-    int count;       /* words that are left */
+    int count; /* words that are left */
     char **words;
 };
 /* Takes "--name value" or "--name=value" out of the arguments; NULL when absent. */

@@ -59,8 +59,8 @@ static int snapshot_save(struct arguments *arguments) {
     json_t *snapshot = reserve(name ? name : cc_json_text(vm, "id"), true);
     store_unlock();
     const json_t *config = json_object_get(vm, "config");
-    static const char *const members[] = {"image", "image_digest", "image_type", "cpu", "memory", "storage", "network",
-                                          "windows", "no_direct_io"};
+    static const char *const members[] = {"image",   "image_digest", "image_type", "cpu",         "memory",
+                                          "storage", "network",      "windows",    "no_direct_io"};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(members); i++) {
         json_t *value = json_object_get(config, members[i]);
         if (value)
@@ -148,7 +148,7 @@ static int snapshot_import(struct arguments *arguments) {
     const char *key;
     json_t *value;
     /* The id is new and the name the caller's, whatever the envelope says (contract/05 chapter 5). */
-    json_object_foreach(config, key, value) {
+    json_object_foreach (config, key, value) {
         if (strcmp(key, "id") != 0 && strcmp(key, "name") != 0)
             json_object_set(snapshot, key, value);
     }

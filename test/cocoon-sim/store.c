@@ -193,7 +193,7 @@ json_t *store_resolve(const char *kind, const char *reference) {
     json_t *all cc_cleanup(cc_json_decref_p) = store_list(kind);
     json_t *by_name = NULL, *by_prefix = NULL, *record;
     size_t index, prefixes = 0;
-    json_array_foreach(all, index, record) {
+    json_array_foreach (all, index, record) {
         const char *id = cc_json_text(record, "id");
         if (cc_text_equal(id, reference))
             return json_incref(record);

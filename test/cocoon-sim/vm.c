@@ -58,7 +58,8 @@ static int64_t size_of(const char *flag, const char *text, int64_t fallback) {
         digits[length - 1] = '\0';
     }
     int64_t value;
-    if (!cc_parse_int64(digits, 1, INT64_MAX >> 40, &value) && !(shift == 0 && cc_parse_int64(digits, 1, INT64_MAX, &value)))
+    if (!cc_parse_int64(digits, 1, INT64_MAX >> 40, &value) &&
+        !(shift == 0 && cc_parse_int64(digits, 1, INT64_MAX, &value)))
         die("invalid value \"%s\" for flag %s", text, flag);
     return value << shift;
 }
@@ -137,7 +138,8 @@ static int vm_run(struct arguments *arguments) {
     set_cgroup_options(config, arguments);
     expect_words(arguments, 1, "vm run [flags] IMAGE");
     if (memory < MEMORY_MIN || storage < STORAGE_MIN)
-        die("memory must be at least %lld and storage at least %lld bytes", (long long)MEMORY_MIN, (long long)STORAGE_MIN);
+        die("memory must be at least %lld and storage at least %lld bytes", (long long)MEMORY_MIN,
+            (long long)STORAGE_MIN);
     json_t *image = store_resolve("images", arguments->words[0]);
     if (!image)
         die("image \"%s\": not found in any backend", arguments->words[0]);
@@ -178,8 +180,8 @@ static void snapshot_dir(char path[PATH_BYTES], const json_t *snapshot) {
 
 /* Members of a snapshot record that describe the guest go into the clone's configuration. */
 static void inherit(json_t *config, const json_t *snapshot) {
-    static const char *const members[] = {"cpu", "memory", "storage", "image", "image_digest", "image_type", "network",
-                                          "no_direct_io", "windows"};
+    static const char *const members[] = {"cpu",        "memory",  "storage",      "image",  "image_digest",
+                                          "image_type", "network", "no_direct_io", "windows"};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(members); i++) {
         json_t *value = json_object_get(snapshot, members[i]);
         if (value && !json_object_get(config, members[i]))
@@ -259,7 +261,8 @@ static json_t *list_shown(void) {
     json_t *all cc_cleanup(cc_json_decref_p) = store_list("vms");
     json_t *output = json_array(), *vm;
     size_t index;
-    json_array_foreach(all, index, vm) json_array_append_new(output, shown(vm));
+    json_array_foreach (all, index, vm)
+        json_array_append_new(output, shown(vm));
     return output;
 }
 
@@ -429,7 +432,9 @@ static void emit(const char *event, const json_t *vm) {
 static const json_t *find_id(const json_t *all, const char *id) {
     size_t index;
     json_t *vm;
-    json_array_foreach(all, index, vm) if (cc_text_equal(cc_json_text(vm, "id"), id)) return vm;
+    json_array_foreach (all, index, vm)
+        if (cc_text_equal(cc_json_text(vm, "id"), id))
+            return vm;
     return NULL;
 }
 
@@ -449,14 +454,16 @@ static int vm_status(struct arguments *arguments) {
     for (;;) {
         json_t *after = list_shown(), *vm;
         size_t index;
-        json_array_foreach(after, index, vm) {
+        json_array_foreach (after, index, vm) {
             const json_t *previous = find_id(before, cc_json_text(vm, "id"));
             if (!previous)
                 emit("ADDED", vm);
             else if (differs(previous, vm))
                 emit("MODIFIED", vm);
         }
-        json_array_foreach(before, index, vm) if (!find_id(after, cc_json_text(vm, "id"))) emit("DELETED", vm);
+        json_array_foreach (before, index, vm)
+            if (!find_id(after, cc_json_text(vm, "id")))
+                emit("DELETED", vm);
         json_decref(before);
         before = after;
         if (getppid() == 1)
@@ -469,9 +476,17 @@ int vm_main(const char *verb, struct arguments *arguments) {
     static const struct {
         const char *verb;
         int (*run)(struct arguments *arguments);
-    } verbs[] = {{"run", vm_run},     {"clone", vm_clone}, {"inspect", vm_inspect}, {"list", vm_list},
-                 {"start", vm_start}, {"rm", vm_remove},   {"net", vm_net},         {"exec", vm_exec},
-                 {"logs", vm_logs},   {"status", vm_status}, {"reconcile-stale-create", vm_reclaim}};
+    } verbs[] = {{"run", vm_run},
+                 {"clone", vm_clone},
+                 {"inspect", vm_inspect},
+                 {"list", vm_list},
+                 {"start", vm_start},
+                 {"rm", vm_remove},
+                 {"net", vm_net},
+                 {"exec", vm_exec},
+                 {"logs", vm_logs},
+                 {"status", vm_status},
+                 {"reconcile-stale-create", vm_reclaim}};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(verbs); i++)
         if (strcmp(verbs[i].verb, verb) == 0)
             return verbs[i].run(arguments);

@@ -23,9 +23,9 @@ void cc_test_run_virtual(cc_fiber_fn fn, void *arg);
 void cc_test_run_seeded(uint64_t seed, cc_fiber_fn fn, void *arg);
 
 /* For tests that need the loop itself: simulated backend, no descriptors, time moves to the next timer when nothing can
- * run; cc_loop_run returns on a deadlock with fibers left (cc_loop_fiber_count, cc_fiber_dump). Monotonic time starts at
- * CC_TEST_MONO_START_NS, wall time at CC_TEST_WALL_START_NS (2026-08-30T12:00:00Z); both advance together. Random numbers
- * are a fixed sequence. Free with cc_loop_free. */
+ * run; cc_loop_run returns on a deadlock with fibers left (cc_loop_fiber_count, cc_fiber_dump). Monotonic time starts
+ * at CC_TEST_MONO_START_NS, wall time at CC_TEST_WALL_START_NS (2026-08-30T12:00:00Z); both advance together. Random
+ * numbers are a fixed sequence. Free with cc_loop_free. */
 #define CC_TEST_MONO_START_NS (INT64_C(1000) * 1000000000)
 #define CC_TEST_WALL_START_NS (INT64_C(1788091200) * 1000000000)
 struct cc_loop *cc_test_loop_virtual(void);

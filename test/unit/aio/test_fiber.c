@@ -221,8 +221,8 @@ static void run_race(void *arg) {
             ck_assert_int_eq(cc_yield(NULL), 0); /* the fiber arms its deadline now */
             continue;
         }
-        racers[i] = (struct racer){.timer = {.fire = race_fires}, .attempt = &attempt, .fiber = fiber,
-                                   .what = race->order[i]};
+        racers[i] =
+            (struct racer){.timer = {.fire = race_fires}, .attempt = &attempt, .fiber = fiber, .what = race->order[i]};
         cc_timer_start(loop, &racers[i].timer, due);
     }
     cc_fiber_join(fiber);
@@ -231,9 +231,19 @@ static void run_race(void *arg) {
 }
 
 static const struct race races[] = {
-    {"w", 0},          {"d", CC_TIMEOUT},  {"c", CC_CANCELED},  {"wd", 0},           {"dw", 0},
-    {"wc", CC_CANCELED}, {"cw", CC_CANCELED}, {"dc", CC_CANCELED}, {"cd", CC_CANCELED}, {"cdw", CC_CANCELED},
-    {"wdc", CC_CANCELED}, {"dwc", CC_CANCELED}, {"ww", 0},
+    {"w", 0},
+    {"d", CC_TIMEOUT},
+    {"c", CC_CANCELED},
+    {"wd", 0},
+    {"dw", 0},
+    {"wc", CC_CANCELED},
+    {"cw", CC_CANCELED},
+    {"dc", CC_CANCELED},
+    {"cd", CC_CANCELED},
+    {"cdw", CC_CANCELED},
+    {"wdc", CC_CANCELED},
+    {"dwc", CC_CANCELED},
+    {"ww", 0},
 };
 
 START_TEST(fiber__races_of_wake_deadline_and_cancel) {
@@ -339,8 +349,7 @@ START_TEST(fiber__join_ignores_the_callers_cancellation) {
 }
 END_TEST
 
-static void ends_at_once(void *arg CC_UNUSED) {
-}
+static void ends_at_once(void *arg CC_UNUSED) {}
 
 static void handles_of_ended_fibers(void *arg CC_UNUSED) {
     struct cc_fiber *joined = start("joined", ends_at_once, NULL), *detached = start("detached", ends_at_once, NULL);

@@ -56,7 +56,8 @@ static void streams_and_status(void *arg CC_UNUSED) {
 
     result_init(&result);
     ck_assert_int_eq(cc_process_run(ARGV("sh", "-c", "echo a; echo b >&2; echo c"), NULL, 0, &result.out, NULL,
-                                    &result.ended, &result.err), 0);
+                                    &result.ended, &result.err),
+                     0);
     ck_assert_str_eq(result.out.data, "a\nb\nc\n");
     result_done(&result);
 }
@@ -85,8 +86,12 @@ struct failure {
     int code;
 };
 static const struct failure failures[] = {
-    {"/nowhere/cocoon", CC_NOT_FOUND},   {"no-such-program-anywhere", CC_NOT_FOUND}, {"", CC_NOT_FOUND},
-    {"/etc/passwd", CC_DENIED},          {"/tmp", CC_DENIED},                        {"/etc/passwd/x", CC_NOT_FOUND},
+    {"/nowhere/cocoon", CC_NOT_FOUND},
+    {"no-such-program-anywhere", CC_NOT_FOUND},
+    {"", CC_NOT_FOUND},
+    {"/etc/passwd", CC_DENIED},
+    {"/tmp", CC_DENIED},
+    {"/etc/passwd/x", CC_NOT_FOUND},
 };
 
 static void cannot_run(void *arg) {
@@ -120,7 +125,8 @@ static void large_output(void *arg CC_UNUSED) {
     struct cc_buf small;
     cc_buf_init(&small, 10);
     ck_assert_int_eq(cc_process_run(ARGV("sh", "-c", "printf 0123456789abc; head -c 200000 /dev/zero"), NULL, 0, &small,
-                                    NULL, &result.ended, NULL), 0);
+                                    NULL, &result.ended, NULL),
+                     0);
     ck_assert_str_eq(small.data, "0123456789");
     ck_assert(small.overflown);
     ck_assert_int_eq(result.ended.status, 0);
@@ -204,8 +210,8 @@ static void run_past_its_deadline(void *arg CC_UNUSED) {
     {
         CC_DEADLINE_MS(30);
         /* The shell becomes the sleep, so that no grandchild holds the pipes. */
-        result.rc = cc_process_run(ARGV("sh", "-c", "echo begun; exec sleep 1000"), NULL, 0, &result.out,
-                                   &result.error, &result.ended, &result.err);
+        result.rc = cc_process_run(ARGV("sh", "-c", "echo begun; exec sleep 1000"), NULL, 0, &result.out, &result.error,
+                                   &result.ended, &result.err);
     }
     ck_assert_int_eq(result.rc, CC_TIMEOUT);
     ck_assert_ptr_nonnull(strstr(result.err.msg, "'sh'"));
@@ -226,8 +232,11 @@ static void child_is_clean(void *arg CC_UNUSED) {
     struct result result;
     int leaky = open("/dev/null", O_RDONLY); /* without O_CLOEXEC, as a careless library would */
     ck_assert_int_ge(leaky, 3);
-    run_argv(&result, ARGV("sh", "-c", "ls -l /proc/self/fd | grep -c -- '->'; "
-                                       "grep -E '^(SigBlk|SigIgn):' /proc/self/status"), NULL);
+    run_argv(&result,
+             ARGV("sh", "-c",
+                  "ls -l /proc/self/fd | grep -c -- '->'; "
+                  "grep -E '^(SigBlk|SigIgn):' /proc/self/status"),
+             NULL);
     /* 0, 1, 2 and the one that ls reads the folder with */
     ck_assert_ptr_nonnull(strstr(result.out.data, "4\nSigBlk:\t0000000000000000\nSigIgn:\t"));
     const char *ignored = strstr(result.out.data, "SigIgn:\t");
@@ -263,8 +272,11 @@ static void options_are_honoured(void *arg CC_UNUSED) {
     struct cc_process *process = NULL;
     struct cc_err err = {0};
     int refusal = EPERM;
-    struct cc_process_options options = {.argv = ARGV("sh", "-c", "echo \"$A-$HOME\""), .env = ARGV("A=1"),
-                                         .out = CC_STDIO_PIPE, .error = CC_STDIO_NULL, .before_exec = writes_marker,
+    struct cc_process_options options = {.argv = ARGV("sh", "-c", "echo \"$A-$HOME\""),
+                                         .env = ARGV("A=1"),
+                                         .out = CC_STDIO_PIPE,
+                                         .error = CC_STDIO_NULL,
+                                         .before_exec = writes_marker,
                                          .pipe_bytes = 128 * 1024};
     ck_assert_int_eq(cc_process_start(&options, &process, &err), 0);
     ck_assert_int_eq(cc_process_in(process), -1);
@@ -353,7 +365,8 @@ END_TEST
 static void back_pressure(void *arg CC_UNUSED) {
     struct cc_process *process = NULL;
     struct cc_process_options options = {.argv = ARGV("sh", "-c", "head -c 1000000 /dev/zero; echo done >&2"),
-                                         .out = CC_STDIO_PIPE, .error = CC_STDIO_PIPE};
+                                         .out = CC_STDIO_PIPE,
+                                         .error = CC_STDIO_PIPE};
     ck_assert_int_eq(cc_process_start(&options, &process, NULL), 0);
     /* Nobody reads the output, so the child is stopped in the middle of it. */
     {

@@ -55,8 +55,11 @@ static void locks(void *arg) {
 
 static void mutex_is_fair(void *arg CC_UNUSED) {
     struct cc_mutex mutex = {0};
-    struct locker lockers[] = {{&mutex, "a", 10, 0, 1}, {&mutex, "b", 10, 0, 1}, {&mutex, "c", 10, 5, 1},
-                               {&mutex, "d", 10, 0, 1}, {&mutex, "e", 10, 0, 1}};
+    struct locker lockers[] = {{&mutex, "a", 10, 0, 1},
+                               {&mutex, "b", 10, 0, 1},
+                               {&mutex, "c", 10, 5, 1},
+                               {&mutex, "d", 10, 0, 1},
+                               {&mutex, "e", 10, 0, 1}};
     struct cc_fiber *fibers[CC_ARRAY_LENGTH(lockers)];
     for (size_t i = 0; i < CC_ARRAY_LENGTH(lockers); i++)
         fibers[i] = start(locks, &lockers[i]);
@@ -167,8 +170,8 @@ static void takes(void *arg) {
 static void semaphore_order(void *arg CC_UNUSED) {
     struct cc_semaphore semaphore;
     cc_semaphore_init(&semaphore, 3);
-    struct taker takers[] = {{&semaphore, 2, 1000, 1}, {&semaphore, 5, 50, 1}, {&semaphore, 1, 1000, 1},
-                             {&semaphore, 4, 1000, 1}};
+    struct taker takers[] = {
+        {&semaphore, 2, 1000, 1}, {&semaphore, 5, 50, 1}, {&semaphore, 1, 1000, 1}, {&semaphore, 4, 1000, 1}};
     struct cc_fiber *fibers[CC_ARRAY_LENGTH(takers)];
     for (size_t i = 0; i < CC_ARRAY_LENGTH(takers); i++)
         fibers[i] = start(takes, &takers[i]);
@@ -388,8 +391,14 @@ struct group_case {
 static const struct group_case group_cases[] = {
     {0, false, 0, {{30, 0}, {20, 0}, {10, 0}, {40, 0}}, {0, 0, 0, 0}, 0, 4, 40},
     {2, false, 0, {{30, 0}, {30, 0}, {30, 0}, {30, 0}}, {0, 0, 0, 0}, 0, 2, 60},
-    {0, false, 0, {{30, 0}, {20, CC_CONFLICT}, {10, 0}, {40, 0}}, {CC_CANCELED, CC_CONFLICT, 0, CC_CANCELED},
-     CC_CONFLICT, 4, 20},
+    {0,
+     false,
+     0,
+     {{30, 0}, {20, CC_CONFLICT}, {10, 0}, {40, 0}},
+     {CC_CANCELED, CC_CONFLICT, 0, CC_CANCELED},
+     CC_CONFLICT,
+     4,
+     20},
     {2, false, 0, {{30, 0}, {10, CC_GONE}, {10, 0}, {40, 0}}, {CC_CANCELED, CC_GONE, 1, 1}, CC_GONE, 2, 10},
     {2, true, 0, {{30, CC_IO}, {10, CC_GONE}, {10, 0}, {40, 0}}, {CC_IO, CC_GONE, 0, 0}, CC_GONE, 2, 60},
     {0, false, 15, {{30, 0}, {20, 0}, {10, 0}, {40, 0}}, {CC_TIMEOUT, CC_CANCELED, 0, CC_CANCELED}, CC_TIMEOUT, 4, 15},
@@ -403,8 +412,8 @@ static void run_group(const struct group_case *test, struct task *tasks, int *mo
     group.keep_going = test->keep_going;
     CC_DEADLINE_MS(test->caller_ms > 0 ? test->caller_ms : 100000);
     for (size_t i = 0; i < 4; i++) {
-        tasks[i] = (struct task){.ms = test->tasks[i].ms, .fail_with = test->tasks[i].fail_with, .rc = 1,
-                                 .running = &running, .most = most};
+        tasks[i] = (struct task){
+            .ms = test->tasks[i].ms, .fail_with = test->tasks[i].fail_with, .rc = 1, .running = &running, .most = most};
         cc_ignore(cc_group_go(&group, "task", runs_task, &tasks[i], NULL), "cc_group_wait tells");
     }
     *ret_rc = cc_group_wait(&group, err);
@@ -471,7 +480,8 @@ struct caller {
     struct cc_err err;
 };
 
-#define NO_ERROR {.code = 0}
+#define NO_ERROR                                                                                                       \
+    { .code = 0 }
 
 static int runs_of_flights, freed_arguments;
 
@@ -490,14 +500,16 @@ static void calls(void *arg) {
     struct caller *caller = arg;
     int *result = CC_NEW(int);
     *result = caller->result;
-    caller->rc = cc_flights_do(caller->flights, caller->key, caller->limit_ms, flies, result, free_argument,
-                               &caller->err);
+    caller->rc =
+        cc_flights_do(caller->flights, caller->key, caller->limit_ms, flies, result, free_argument, &caller->err);
 }
 
 static void flights_are_shared(void *arg CC_UNUSED) {
     struct cc_flights *flights = cc_flights_new(cc_loop_current());
-    struct caller callers[] = {{flights, "a", 0, 1, 0, NO_ERROR},        {flights, "a", 0, 1, 0, NO_ERROR},
-                               {flights, "b", 0, 1, CC_DENIED, NO_ERROR}, {flights, "a", 0, 1, 0, NO_ERROR},
+    struct caller callers[] = {{flights, "a", 0, 1, 0, NO_ERROR},
+                               {flights, "a", 0, 1, 0, NO_ERROR},
+                               {flights, "b", 0, 1, CC_DENIED, NO_ERROR},
+                               {flights, "a", 0, 1, 0, NO_ERROR},
                                {flights, "c", 40, 1, 0, NO_ERROR}};
     struct cc_fiber *fibers[CC_ARRAY_LENGTH(callers)];
     for (size_t i = 0; i < CC_ARRAY_LENGTH(callers); i++)

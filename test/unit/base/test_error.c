@@ -60,7 +60,9 @@ START_TEST(error__foreign_bytes_become_text) {
     static const struct {
         const char *text, *message;
     } rows[] = {
-        {"a\xff\xfe" "b", "\"a??b\" \"a??b\""},
+        {"a\xff\xfe"
+         "b",
+         "\"a??b\" \"a??b\""},
         {"\xC3", "\"?\" \"?\""},
         {"\xE2\x82x", "\"??x\" \"??x\""},
         {"\xED\xA0\x80", "\"???\" \"???\""},
@@ -84,8 +86,9 @@ END_TEST
 START_TEST(error__errno_maps_to_what_callers_branch_on) {
     static const struct {
         int errno_value, code;
-    } rows[] = {{ENOENT, CC_NOT_FOUND}, {EEXIST, CC_EXISTS},   {EACCES, CC_DENIED}, {EPERM, CC_DENIED},
-                {EIO, CC_IO},           {ECONNREFUSED, CC_UNAVAILABLE}, {ETIMEDOUT, CC_TIMEOUT}};
+    } rows[] = {{ENOENT, CC_NOT_FOUND}, {EEXIST, CC_EXISTS}, {EACCES, CC_DENIED},
+                {EPERM, CC_DENIED},     {EIO, CC_IO},        {ECONNREFUSED, CC_UNAVAILABLE},
+                {ETIMEDOUT, CC_TIMEOUT}};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(rows); i++) {
         struct cc_err err;
         ck_assert_int_eq(cc_err_errno(&err, rows[i].errno_value, "open %s", "f"), rows[i].code);

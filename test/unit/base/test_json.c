@@ -25,7 +25,8 @@ START_TEST(json__depth_and_size_are_bounded) {
     ck_assert_int_eq(parse(deep, &value, &err), 0);
     json_decref(value);
     /* Brackets inside a text are no depth. */
-    ck_assert_int_eq(parse("\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\"[\"", &value, &err), 0);
+    ck_assert_int_eq(
+        parse("\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[\\\"[\"", &value, &err), 0);
     json_decref(value);
     ck_assert_int_eq(cc_json_parse("[1,2]", 5, 4, &value, &err), CC_LIMIT);
 }
@@ -92,15 +93,16 @@ static char *yaml_as_json(const char *text, struct cc_err *err) {
 START_TEST(yaml__becomes_json) {
     static const struct {
         const char *yaml, *json;
-    } rows[] = {{"a: 1\nb: [x, 'y', \"z\"]\nc: {d: true, e: null}\n",
-                 "{\"a\":1,\"b\":[\"x\",\"y\",\"z\"],\"c\":{\"d\":true,\"e\":null}}"},
-                {"a: '1'\nb: \"true\"\nc: 1.5\nd: ~\ne:\n", "{\"a\":\"1\",\"b\":\"true\",\"c\":1.5,\"d\":null,\"e\":null}"},
-                {"t: |\n  one\n  two\nv: v1.2.3\nx: 0x1f\n", "{\"t\":\"one\\ntwo\\n\",\"v\":\"v1.2.3\",\"x\":\"0x1f\"}"},
-                {"- a: 1\n- b: 2\n", "[{\"a\":1},{\"b\":2}]"},
-                {"", "null"},
-                {"# only a comment\n", "null"},
-                {"---\na: 1\n---\nb: 2\n", "{\"a\":1}"},
-                {"{\"json\": [1, 2]}", "{\"json\":[1,2]}"}};
+    } rows[] = {
+        {"a: 1\nb: [x, 'y', \"z\"]\nc: {d: true, e: null}\n",
+         "{\"a\":1,\"b\":[\"x\",\"y\",\"z\"],\"c\":{\"d\":true,\"e\":null}}"},
+        {"a: '1'\nb: \"true\"\nc: 1.5\nd: ~\ne:\n", "{\"a\":\"1\",\"b\":\"true\",\"c\":1.5,\"d\":null,\"e\":null}"},
+        {"t: |\n  one\n  two\nv: v1.2.3\nx: 0x1f\n", "{\"t\":\"one\\ntwo\\n\",\"v\":\"v1.2.3\",\"x\":\"0x1f\"}"},
+        {"- a: 1\n- b: 2\n", "[{\"a\":1},{\"b\":2}]"},
+        {"", "null"},
+        {"# only a comment\n", "null"},
+        {"---\na: 1\n---\nb: 2\n", "{\"a\":1}"},
+        {"{\"json\": [1, 2]}", "{\"json\":[1,2]}"}};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(rows); i++) {
         struct cc_err err = {0};
         char *json = yaml_as_json(rows[i].yaml, &err);

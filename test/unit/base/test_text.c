@@ -68,9 +68,17 @@ START_TEST(text__utf8_validity_and_cuts) {
     static const struct {
         const char *text;
         bool valid;
-    } rows[] = {{"plain", true},        {"\xC3\xA9", true},         {"\xE2\x82\xAC", true}, {"\xF0\x9F\x98\x80", true},
-                {"\xC0\x80", false},    {"\xED\xA0\x80", false},    {"\xF4\x90\x80\x80", false}, {"\x80", false},
-                {"\xE2\x82", false},    {"\xE0\x80\x80", false},    {"\xFF", false}};
+    } rows[] = {{"plain", true},
+                {"\xC3\xA9", true},
+                {"\xE2\x82\xAC", true},
+                {"\xF0\x9F\x98\x80", true},
+                {"\xC0\x80", false},
+                {"\xED\xA0\x80", false},
+                {"\xF4\x90\x80\x80", false},
+                {"\x80", false},
+                {"\xE2\x82", false},
+                {"\xE0\x80\x80", false},
+                {"\xFF", false}};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(rows); i++)
         ck_assert_msg(cc_utf8_is_valid(rows[i].text, strlen(rows[i].text)) == rows[i].valid, "row %zu", i);
     const char *text = "a\xE2\x82\xAC\xC3\xA9"; /* 1 + 3 + 2 bytes */

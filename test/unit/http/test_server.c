@@ -122,7 +122,8 @@ START_TEST(head__fields_and_flags) {
     struct cc_http_head head;
     struct cc_http_refusal refusal;
     parse_head("PUT /x HTTP/1.1\r\nHost: h\r\nEmpty:\r\nBlanks: \t v w \t\r\nCONTENT-length: 12\r\n"
-               "Expect: 100-Continue\r\nA: 1\r\na: 2\r\n\r\n", 1000, &head, &refusal);
+               "Expect: 100-Continue\r\nA: 1\r\na: 2\r\n\r\n",
+               1000, &head, &refusal);
     ck_assert_int_eq(refusal.status, 0);
     ck_assert_str_eq(head.method, "PUT");
     ck_assert_str_eq(cc_http_head_field(&head.headers, "empty"), "");
@@ -348,9 +349,11 @@ static void routes_match(struct cc_http_server *server CC_UNUSED, int port) {
     expect(port, "GET /deep/x HTTP/1.1\r\n" HOST CLOSE "\r\n", 200, "deep GET /deep/x  [0:]");
     expect(port, "GET /deep/er/x HTTP/1.1\r\n" HOST CLOSE "\r\n", 200, "deeper GET /deep/er/x  [0:]");
     expect(port, "GET /deep HTTP/1.1\r\n" HOST CLOSE "\r\n", 200, "root GET /deep  [0:]");
-    expect(port, "POST /echo HTTP/1.1\r\n" HOST CLOSE "Content-Length: 3\r\n\r\nabc", 200, "posted POST /echo  [3:abc]");
-    expect(port, "POST /echo HTTP/1.1\r\n" HOST CLOSE "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n",
-           200, "posted POST /echo  [3:abc]");
+    expect(port, "POST /echo HTTP/1.1\r\n" HOST CLOSE "Content-Length: 3\r\n\r\nabc", 200,
+           "posted POST /echo  [3:abc]");
+    expect(port,
+           "POST /echo HTTP/1.1\r\n" HOST CLOSE "Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n", 200,
+           "posted POST /echo  [3:abc]");
     expect(port, "PUT /only/put HTTP/1.1\r\n" HOST CLOSE "Content-Length: 0\r\n\r\n", 200, "put PUT /only/put  [0:]");
     expect(port, "GET / HTTP/1.0\r\n\r\n", 200, "root GET /  [0:]");
     char *response = cc_raw_exchange(port, "DELETE /only/put HTTP/1.1\r\n" HOST CLOSE "\r\n");
@@ -396,7 +399,8 @@ static void keeps_alive(struct cc_http_server *server, int port) {
     struct cc_buf in;
     cc_buf_init(&in, 1 << 20);
     int fd = cc_raw_connect(port);
-    static const char request[] = "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\nhi\r\n"; /* a line end too much */
+    static const char request[] =
+        "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 2\r\n\r\nhi\r\n"; /* a line end too much */
     for (int i = 0; i < 3; i++) {
         cc_raw_send(fd, request, sizeof request - 1);
         cc_raw_receive_until(fd, "[2:hi]", &in);
@@ -478,15 +482,18 @@ static void limits_hold(struct cc_http_server *server CC_UNUSED, int port) {
     expect(port, request.data, 431, "the head is too large\n");
     cc_buf_clear(&request);
     expect(port, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 101\r\n\r\n", 413, "the body is too large\n");
-    expect(port, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n64\r\n"
-                 "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
-                 "\r\n1\r\n", 413, "the body is too large\n");
+    expect(port,
+           "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n64\r\n"
+           "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"
+           "\r\n1\r\n",
+           413, "the body is too large\n");
     cc_buf_puts(&request, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 900000\r\n\r\n");
     for (int i = 0; i < 90000; i++)
         cc_buf_puts(&request, "0123456789");
     expect(port, request.data, 413, "the body is too large\n"); /* and the client, still sending, gets to read it */
-    expect(port, "POST /echo HTTP/1.1\r\n" HOST CLOSE "Content-Length: 100\r\n\r\n"
-                 "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
+    expect(port,
+           "POST /echo HTTP/1.1\r\n" HOST CLOSE "Content-Length: 100\r\n\r\n"
+           "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789",
            200, NULL);
     cc_buf_done(&request);
 }
@@ -615,8 +622,9 @@ static void streams(struct cc_http_server *server CC_UNUSED, int port) {
     expect(port, "GET /stream?n=2&length=30 HTTP/1.1\r\n" HOST "\r\n", 200, "01234567890123456789");
     expect(port, "GET /stream?n=1&abort=1 HTTP/1.1\r\n" HOST "\r\n", 200, "a\r\n0123456789\r\n");
     /* Whole: the connection goes on. */
-    response = cc_raw_exchange(port, "GET /stream?n=1 HTTP/1.1\r\n" HOST "\r\nGET /stream?n=1&length=10 HTTP/1.1\r\n" HOST
-                                     "\r\nGET /echo HTTP/1.1\r\n" HOST CLOSE "\r\n");
+    response =
+        cc_raw_exchange(port, "GET /stream?n=1 HTTP/1.1\r\n" HOST "\r\nGET /stream?n=1&length=10 HTTP/1.1\r\n" HOST
+                              "\r\nGET /echo HTTP/1.1\r\n" HOST CLOSE "\r\n");
     ck_assert_ptr_nonnull(strstr(response, "exact GET /echo"));
     free(response);
 }
@@ -648,9 +656,18 @@ struct address_case {
     int rc;
 };
 static const struct address_case address_cases[] = {
-    {"127.0.0.1:0", 0},          {"localhost:0", 0},       {"", CC_INVALID},       {"127.0.0.1", CC_INVALID},
-    {"127.0.0.1:", CC_INVALID},  {"127.0.0.1:x", CC_INVALID}, {"127.0.0.1:65536", CC_INVALID}, {"127.0.0.1:-1", CC_INVALID},
-    {"127.0.0.1:+1", CC_INVALID}, {"::1:80", CC_INVALID},  {"[::1:80", CC_INVALID}, {"192.0.2.1:0", CC_IO},
+    {"127.0.0.1:0", 0},
+    {"localhost:0", 0},
+    {"", CC_INVALID},
+    {"127.0.0.1", CC_INVALID},
+    {"127.0.0.1:", CC_INVALID},
+    {"127.0.0.1:x", CC_INVALID},
+    {"127.0.0.1:65536", CC_INVALID},
+    {"127.0.0.1:-1", CC_INVALID},
+    {"127.0.0.1:+1", CC_INVALID},
+    {"::1:80", CC_INVALID},
+    {"[::1:80", CC_INVALID},
+    {"192.0.2.1:0", CC_IO},
 };
 
 static void listens(void *arg) {

@@ -23,7 +23,8 @@ static int64_t now_s(void) {
     return cc_now_wall().ns / CC_NS_PER_S;
 }
 
-/* --- self-signed ----------------------------------------------------------------------------------------------------- */
+/* --- self-signed -----------------------------------------------------------------------------------------------------
+ */
 
 static char *run_openssl(const char *input, const char *const *argv) {
     struct cc_buf out;
@@ -55,7 +56,9 @@ static void shows_names(void *arg) {
     free(text);
     cc_tls_pair_done(&pair);
 }
-START_TEST(tls__self_signed_names) { cc_test_run(shows_names, NULL); }
+START_TEST(tls__self_signed_names) {
+    cc_test_run(shows_names, NULL);
+}
 END_TEST
 
 START_TEST(tls__self_signed_refuses) {
@@ -90,7 +93,8 @@ START_TEST(tls__pair_must_fit) {
 }
 END_TEST
 
-/* --- a server ---------------------------------------------------------------------------------------------------------- */
+/* --- a server
+ * ---------------------------------------------------------------------------------------------------------- */
 
 struct scene {
     struct cc_tls_server *tls;
@@ -150,9 +154,25 @@ static void make_client(struct scene *scene, const char *usage) {
     ck_assert_ptr_nonnull(mkdtemp(directory));
     char *certificate = cc_xasprintf("%s/c", directory), *key = cc_xasprintf("%s/k", directory);
     char *extension = cc_xasprintf("extendedKeyUsage=%s", usage);
-    const char *const argv[] = {"/usr/bin/openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                                "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", certificate, "-subj",
-                                "/O=system:masters/O=second/CN=alice", "-addext", extension, "-days", "2", NULL};
+    const char *const argv[] = {"/usr/bin/openssl",
+                                "req",
+                                "-x509",
+                                "-newkey",
+                                "ec",
+                                "-pkeyopt",
+                                "ec_paramgen_curve:P-256",
+                                "-nodes",
+                                "-keyout",
+                                key,
+                                "-out",
+                                certificate,
+                                "-subj",
+                                "/O=system:masters/O=second/CN=alice",
+                                "-addext",
+                                extension,
+                                "-days",
+                                "2",
+                                NULL};
     free(run_openssl(NULL, argv));
     char **into[] = {&scene->client_certificate, &scene->client_key};
     const char *const paths[] = {certificate, key};
@@ -170,10 +190,11 @@ static void make_client(struct scene *scene, const char *usage) {
 
 /* The answer's body, or "error"; *ret_status may be NULL. */
 static char *ask_as(struct scene *scene, const char *certificate, const char *key, int *ret_status) {
-    struct cc_http_client_options options = {
-        .tls = {.ca_pem = scene->pair.certificate, .certificate_pem = certificate, .key_pem = key,
-                .server_name = "testhost"},
-        .proxy_url = ""};
+    struct cc_http_client_options options = {.tls = {.ca_pem = scene->pair.certificate,
+                                                     .certificate_pem = certificate,
+                                                     .key_pem = key,
+                                                     .server_name = "testhost"},
+                                             .proxy_url = ""};
     struct cc_http_client *client = cc_http_client_new(cc_loop_current(), &options);
     char *url = cc_xasprintf("https://localhost:%d/who", cc_http_server_port(scene->server));
     struct cc_http_request request = {.method = "GET", .url = url};
@@ -221,7 +242,9 @@ static void identifies(void *arg) {
     assert_answer(&scene, scene.client_certificate, scene.client_key, "claimed alice system:masters second");
     close_scene(&scene);
 }
-START_TEST(tls__identifies_clients) { cc_test_run(identifies, NULL); }
+START_TEST(tls__identifies_clients) {
+    cc_test_run(identifies, NULL);
+}
 END_TEST
 
 static void replaces_pair(void *arg) {
@@ -240,7 +263,9 @@ static void replaces_pair(void *arg) {
     assert_answer(&scene, NULL, NULL, "nobody");
     close_scene(&scene);
 }
-START_TEST(tls__replaces_pair) { cc_test_run(replaces_pair, NULL); }
+START_TEST(tls__replaces_pair) {
+    cc_test_run(replaces_pair, NULL);
+}
 END_TEST
 
 static void turns_away(void *arg) {
@@ -265,7 +290,9 @@ static void turns_away(void *arg) {
     assert_answer(&scene, NULL, NULL, "nobody");
     close_scene(&scene);
 }
-START_TEST(tls__turns_away) { cc_test_run(turns_away, NULL); }
+START_TEST(tls__turns_away) {
+    cc_test_run(turns_away, NULL);
+}
 END_TEST
 
 /* s_client refuses when nothing of its offer suits the server. */
@@ -294,10 +321,13 @@ static void refuses_weak(void *arg) {
     ck_assert(!connects_with(&scene, "-cipher", "ECDHE-ECDSA-AES128-SHA256"));
     close_scene(&scene);
 }
-START_TEST(tls__refuses_weak_offers) { cc_test_run(refuses_weak, NULL); }
+START_TEST(tls__refuses_weak_offers) {
+    cc_test_run(refuses_weak, NULL);
+}
 END_TEST
 
-/* --- upgrades, in clear text -------------------------------------------------------------------------------------------- */
+/* --- upgrades, in clear text
+ * -------------------------------------------------------------------------------------------- */
 
 static void upgrades(void *arg) {
     (void)arg;
@@ -319,7 +349,9 @@ static void upgrades(void *arg) {
     cc_buf_done(&answer);
     cc_http_server_free(server);
 }
-START_TEST(server__upgrades) { cc_test_run(upgrades, NULL); }
+START_TEST(server__upgrades) {
+    cc_test_run(upgrades, NULL);
+}
 END_TEST
 
 int main(void) {

@@ -16,6 +16,7 @@
 #include "cocoonset/suspend.h"
 #include "cocoonset/toolboxes.h"
 #include "cocoonset/unsuspend.h"
+#include "cocoonset/wake.h"
 #include "kube/patch.h"
 #include "meta/keys.h"
 #include "meta/vm_spec.h"
@@ -177,6 +178,9 @@ CC_YIELDS static int scale(struct op_pass *pass, struct cc_reconcile_result *ret
 CC_YIELDS static int run_set(struct op_pass *pass, struct cc_reconcile_result *ret, struct cc_err *err) {
     bool ends = false;
     int rc = op_step_failed_main(pass, &ends, ret, err);
+    if (rc != 0 || ends)
+        return rc;
+    rc = op_step_wake(pass, &ends, ret, err);
     if (rc != 0 || ends)
         return rc;
     rc = op_unsuspend(pass, err);

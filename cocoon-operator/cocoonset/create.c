@@ -69,30 +69,45 @@ int op_drop_stale_snapshot(struct op_pass *pass, const char *pod_name, const cha
     return 0;
 }
 
-/* The image rule and the restore marking in one: the manifest that the rule reads also answers whether the tag exists.
- */
-CC_YIELDS static int settle_snapshot(struct op_pass *pass, const struct blueprint *blueprint, bool *ret_restore,
-                                     bool *ret_exists, struct cc_err *err) {
+/* The image rule. *ret: what is left to restore from. */
+CC_YIELDS static int apply_image_rule(struct op_pass *pass, const struct blueprint *blueprint,
+                                      enum op_snapshot_state *ret, struct cc_err *err) {
     json_t *annotations = annotations_of(blueprint->pod);
     const char *pod_image = cc_text_or(cc_json_text(annotations, CC_KEY_IMAGE), "");
     const char *recorded_image = "";
     bool found = false;
+    bool exists = false;
     int rc = cc_registry_base_image(op_pass_registry(pass), blueprint->vm_name, CC_TAG_HIBERNATE, &pass->arena, &found,
                                     &recorded_image, err);
     if (rc != 0)
         return cc_err_wrap(err, "read the snapshot of %s", blueprint->vm_name);
-    if (found && op_image_conflicts(recorded_image, pod_image)) {
-        rc = op_drop_stale_snapshot(pass, blueprint->pod_name, blueprint->vm_name, ret_exists, err);
-        if (rc != 0 || *ret_exists)
-            return rc;
-        cc_log_info("snapshot of another image dropped, the pod boots fresh", CC_KV("pod", blueprint->pod_name),
-                    CC_KV("snapshot", recorded_image), CC_KV("image", pod_image));
-        const char *names[] = {blueprint->vm_name};
-        struct cc_strlist forgotten = {.items = names, .count = 1, .capacity = 1};
-        return op_pass_forget(pass, &forgotten, err);
-    }
-    *ret_restore =
-        found && (blueprint->force_restore || op_wants_restore(pass, blueprint->pod_name, blueprint->vm_name));
+    *ret = found ? OP_SNAPSHOT_USABLE : OP_SNAPSHOT_ABSENT;
+    if (!found || !op_image_conflicts(recorded_image, pod_image))
+        return 0;
+    rc = op_drop_stale_snapshot(pass, blueprint->pod_name, blueprint->vm_name, &exists, err);
+    if (rc != 0)
+        return rc;
+    *ret = exists ? OP_SNAPSHOT_IN_USE : OP_SNAPSHOT_ABSENT;
+    if (exists)
+        return 0;
+    cc_log_info("snapshot of another image dropped, the pod boots fresh", CC_KV("pod", blueprint->pod_name),
+                CC_KV("snapshot", recorded_image), CC_KV("image", pod_image));
+    const char *names[] = {blueprint->vm_name};
+    struct cc_strlist forgotten = {.items = names, .count = 1, .capacity = 1};
+    return op_pass_forget(pass, &forgotten, err);
+}
+
+/* The image rule and the restore marking in one: the manifest that the rule reads also answers whether the tag exists.
+ */
+CC_YIELDS static int settle_snapshot(struct op_pass *pass, const struct blueprint *blueprint, bool *ret_restore,
+                                     bool *ret_exists, struct cc_err *err) {
+    enum op_snapshot_state state;
+    int rc = apply_image_rule(pass, blueprint, &state, err);
+    if (rc != 0)
+        return rc;
+    *ret_exists = state == OP_SNAPSHOT_IN_USE;
+    *ret_restore = state == OP_SNAPSHOT_USABLE &&
+                   (blueprint->force_restore || op_wants_restore(pass, blueprint->pod_name, blueprint->vm_name));
     return 0;
 }
 
@@ -102,6 +117,26 @@ CC_YIELDS static int settle_snapshot(struct op_pass *pass, const struct blueprin
 static bool restore_without_registry(struct op_pass *pass, const struct blueprint *blueprint) {
     return cc_json_text(annotations_of(blueprint->pod), CC_KEY_FORK_FROM) != NULL &&
            cc_strlist_has(&pass->record.restore, blueprint->vm_name);
+}
+
+/* The POST. */
+CC_YIELDS static int post(struct op_pass *pass, const struct blueprint *blueprint, bool restore,
+                          enum op_create_outcome *ret, struct cc_err *err) {
+    if (restore)
+        cc_json_set_text(annotations_of(blueprint->pod), CC_KEY_RESTORE, "true");
+    struct cc_kube_ref ref = {
+        .resource = &cc_pod_resource, .namespace = op_pass_namespace(pass), .name = blueprint->pod_name};
+    struct cc_err failure = {0};
+    int rc = cc_kube_create(pass->controller->options.kube, &ref, blueprint->pod, NULL, &failure);
+    if (rc != 0 && rc != CC_EXISTS) {
+        if (err)
+            *err = failure;
+        return rc;
+    }
+    *ret = rc == 0 ? OP_CREATED : OP_CREATE_EXISTS;
+    if (rc == 0)
+        cc_log_info("pod created", CC_KV("pod", blueprint->pod_name), CC_KV("restore", restore ? "true" : NULL));
+    return 0;
 }
 
 CC_YIELDS static int create(struct op_pass *pass, const struct blueprint *blueprint, enum op_create_outcome *ret,
@@ -119,21 +154,7 @@ CC_YIELDS static int create(struct op_pass *pass, const struct blueprint *bluepr
         *ret = OP_CREATE_EXISTS;
         return 0;
     }
-    if (restore)
-        cc_json_set_text(annotations_of(blueprint->pod), CC_KEY_RESTORE, "true");
-    struct cc_kube_ref ref = {
-        .resource = &cc_pod_resource, .namespace = op_pass_namespace(pass), .name = blueprint->pod_name};
-    struct cc_err failure = {0};
-    rc = cc_kube_create(pass->controller->options.kube, &ref, blueprint->pod, NULL, &failure);
-    if (rc != 0 && rc != CC_EXISTS) {
-        if (err)
-            *err = failure;
-        return rc;
-    }
-    *ret = rc == 0 ? OP_CREATED : OP_CREATE_EXISTS;
-    if (rc == 0)
-        cc_log_info("pod created", CC_KV("pod", blueprint->pod_name), CC_KV("restore", restore ? "true" : NULL));
-    return 0;
+    return post(pass, blueprint, restore, ret, err);
 }
 
 /* Without a registry a suspended main has its only snapshot on the node that last ran it (decision 52): that node wins
@@ -170,6 +191,38 @@ int op_create_agent(struct op_pass *pass, int32_t slot, bool force_restore, enum
     if (rc != 0)
         return cc_err_wrap(err, "create agent %s", blueprint.pod_name);
     return 0;
+}
+
+static int build_main(struct op_pass *pass, const char *preferred_node, json_t **ret_pod, struct blueprint *ret,
+                      struct cc_err *err) {
+    struct cc_pod_build_options options = {.preferred_node = preferred_node};
+    int rc = cc_build_agent_pod(pass->set, 0, &options, ret_pod, err);
+    if (rc != 0)
+        return cc_err_wrap(err, "build agent 0");
+    *ret = (struct blueprint){
+        .pod_name = cc_agent_pod_name(op_pass_set_name(pass), 0, &pass->arena),
+        .vm_name = cc_agent_vm_name(op_pass_namespace(pass), op_pass_set_name(pass), 0, &pass->arena),
+        .pod = *ret_pod,
+        .managed = true,
+    };
+    return 0;
+}
+
+int op_settle_main_snapshot(struct op_pass *pass, enum op_snapshot_state *ret, struct cc_err *err) {
+    json_t *pod cc_cleanup(cc_json_decref_p) = NULL;
+    struct blueprint blueprint;
+    int rc = build_main(pass, NULL, &pod, &blueprint, err);
+    return rc != 0 ? rc : apply_image_rule(pass, &blueprint, ret, err);
+}
+
+int op_create_restored_main(struct op_pass *pass, const char *preferred_node, enum op_create_outcome *ret,
+                            struct cc_err *err) {
+    json_t *pod cc_cleanup(cc_json_decref_p) = NULL;
+    struct blueprint blueprint;
+    int rc = build_main(pass, preferred_node, &pod, &blueprint, err);
+    if (rc == 0)
+        rc = post(pass, &blueprint, true, ret, err);
+    return rc == 0 ? 0 : cc_err_wrap(err, "restore the main agent");
 }
 
 int op_create_toolbox(struct op_pass *pass, const struct cc_toolbox_spec *toolbox, enum op_create_outcome *ret,

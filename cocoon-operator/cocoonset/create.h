@@ -19,6 +19,19 @@ CC_YIELDS CC_MUST_USE int op_create_agent(struct op_pass *pass, int32_t slot, bo
 CC_YIELDS CC_MUST_USE int op_create_toolbox(struct op_pass *pass, const struct cc_toolbox_spec *toolbox,
                                             enum op_create_outcome *ret, struct cc_err *err);
 
+enum op_snapshot_state {
+    OP_SNAPSHOT_ABSENT, /* no tag, or it was of another image and has been dropped: the pod boots fresh */
+    OP_SNAPSHOT_USABLE, /* the main can be restored from it */
+    OP_SNAPSHOT_IN_USE, /* of another image, but the old pod is still there: wait */
+};
+/* The image rule for the main, and whether a snapshot is left. */
+CC_YIELDS CC_MUST_USE int op_settle_main_snapshot(struct op_pass *pass, enum op_snapshot_state *ret,
+                                                  struct cc_err *err);
+/* Creates the main marked for restore; its snapshot must have been found usable. preferred_node: where its local
+ * snapshot is, NULL = none; a pin wins. */
+CC_YIELDS CC_MUST_USE int op_create_restored_main(struct op_pass *pass, const char *preferred_node,
+                                                  enum op_create_outcome *ret, struct cc_err *err);
+
 /* Restore intent of a pod that is to be created: its name is CR-restorable, or the record owes its VM a restore. */
 bool op_is_cr_restorable(struct op_pass *pass, const char *pod_name);
 bool op_wants_restore(struct op_pass *pass, const char *pod_name, const char *vm_name);

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 static const char *const set_labels[] = {"namespace", "cocoonset", NULL};
+static const char *const placement_labels[] = {"namespace", "cocoonset", "placement", NULL};
 static const char *const phase_labels[] = {"phase", NULL};
 
 void op_cocoonset_metrics_init(struct op_cocoonset_metrics *families, struct cc_metrics *metrics) {
@@ -17,4 +18,16 @@ void op_cocoonset_metrics_init(struct op_cocoonset_metrics *families, struct cc_
     families->failed_lifecycle = cc_metrics_counter(
         metrics, "cocoon_operator_lifecycle_state_failed_observed_total",
         "Passes that found the main pod with lifecycle-state failed, by the phase of its set.", phase_labels);
+    families->released_pods =
+        cc_metrics_counter(metrics, "cocoon_operator_slot_release_pods_deleted_total",
+                           "Pods of suspended sets deleted by hibernatePolicy release.", set_labels);
+    families->wakes =
+        cc_metrics_counter(metrics, "cocoon_operator_slot_release_wake_total",
+                           "Wakes of released mains, by where they went (hint-node, pool).", placement_labels);
+    families->wakes_unschedulable =
+        cc_metrics_counter(metrics, "cocoon_operator_slot_release_wake_unschedulable_total",
+                           "Passes that found a waking main without a node to run on.", set_labels);
+    families->moves_unschedulable =
+        cc_metrics_counter(metrics, "cocoon_operator_migrate_unschedulable_total",
+                           "Passes that found a migrating main without a node to run on.", set_labels);
 }

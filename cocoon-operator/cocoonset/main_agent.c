@@ -89,9 +89,8 @@ int op_step_failed_main(struct op_pass *pass, bool *ret_ends, struct cc_reconcil
 int op_step_main(struct op_pass *pass, bool *ret_ends, struct cc_reconcile_result *ret, struct cc_err *err) {
     struct op_owned_pod *main = pass->pods.main;
     *ret_ends = true;
-    /* The tag of a set that is still Suspended is this suspend's, whatever became of the main since. */
     if (!main)
-        return op_create_missing_main(pass, op_pass_phase_is(pass, OP_PHASE_SUSPENDED), ret, err);
+        return op_create_missing_main(pass, false, ret, err);
     if (!cc_agent_pod_matches(pass->set, 0, main->pod, NULL))
         return rebuild_main(pass, ret, err);
     if (!cc_pod_is_ready(main->pod)) {

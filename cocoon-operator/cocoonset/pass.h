@@ -21,8 +21,8 @@
 #include "meta/records.h"
 
 #define OP_REASON_REGISTRY_REQUIRED "RegistryRequired" /* of condition Progressing */
-#define OP_REQUEUE_WRITE_MS 1000 /* after a write: finalizer, create, delete */
-#define OP_REQUEUE_WAIT_MS 5000  /* waiting for the main, a drain, a hibernation */
+#define OP_REQUEUE_WRITE_MS 1000                       /* after a write: finalizer, create, delete */
+#define OP_REQUEUE_WAIT_MS 5000                        /* waiting for the main, a drain, a hibernation */
 
 struct op_cocoonset {
     struct cc_loop *loop;

@@ -22,8 +22,8 @@ static int64_t remaining_ms(const struct cc_rebuild_entry *entry, int64_t count,
     return elapsed_ms >= whole_ms ? 0 : whole_ms - elapsed_ms;
 }
 
-/* What the node agent said last, it said about an older wish: a hibernate that failed and was then taken back leaves a VM
- * that lives, and `failed` stands there until the agent has answered the new wish. */
+/* What the node agent said last, it said about an older wish: a hibernate that failed and was then taken back leaves a
+ * VM that lives, and `failed` stands there until the agent has answered the new wish. */
 static bool is_failure_outdated(const struct cc_pod *pod, int64_t generation) {
     int64_t observed = cc_generation_of(&pod->base.meta.annotations, CC_KEY_LIFECYCLE_GENERATION);
     return !cc_pod_is_failed(pod) && observed > 0 && observed < generation;
@@ -104,9 +104,9 @@ CC_YIELDS static int is_failed_live(struct op_pass *pass, struct op_owned_pod *o
     return rc;
 }
 
-/* What the cache shows of a failed pod may be old, and its VM may have come up since: the pod is read live, and only the
- * version that was judged is deleted (decision 41). A drifted pod goes in any case. *ret_deleted false: it is no longer
- * failed, or no longer there. */
+/* What the cache shows of a failed pod may be old, and its VM may have come up since: the pod is read live, and only
+ * the version that was judged is deleted (decision 41). A drifted pod goes in any case. *ret_deleted false: it is no
+ * longer failed, or no longer there. */
 CC_YIELDS static int delete_judged(struct op_pass *pass, struct op_owned_pod *owned, bool matches, bool *ret_deleted,
                                    struct cc_err *err) {
     *ret_deleted = !matches;

@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "cocoonset/main_agent.h"
+#include "cocoonset/release.h"
 #include "cocoonset/status.h"
 #include "meta/keys.h"
 #include "meta/vm_spec.h"
@@ -111,7 +112,10 @@ CC_YIELDS static int wait_for_gate(struct op_pass *pass, const struct cc_err *pr
 }
 
 int op_step_suspend(struct op_pass *pass, struct cc_reconcile_result *ret, struct cc_err *err) {
-    if (!pass->pods.main)
+    bool releases = op_releases_seats(pass);
+    if (releases && !op_has_seats(pass))
+        return op_release_nothing(pass, err);
+    if (!releases && !pass->pods.main)
         return op_create_missing_main(pass, true, ret, err);
     /* The record is durable before any hibernate annotation: an operator that restarts in between still knows every VM.
      */
@@ -135,6 +139,8 @@ int op_step_suspend(struct op_pass *pass, struct cc_reconcile_result *ret, struc
         rc = wait_for_gate(pass, &probe, ret, err);
         return rc == 0 ? 0 : cc_err_wrap(err, "suspend");
     }
+    if (releases)
+        return op_release_seats(pass, ret, err);
     rc = op_pass_annotate_set(pass, CC_KEY_SUSPENDING_SINCE, NULL, err);
     if (rc == 0)
         rc = op_pass_write_status(pass, OP_PHASE_SUSPENDED, err);

@@ -1,5 +1,4 @@
-/* Step 6: suspend. contract/03 6.1; a set that asks for hibernatePolicy release is suspended as retain does, and keeps
- * its seats. */
+/* Step 6: suspend. contract/03 6.1; hibernatePolicy release goes on as release.h says. */
 #ifndef OP_COCOONSET_SUSPEND_H
 #define OP_COCOONSET_SUSPEND_H
 

@@ -67,10 +67,11 @@ int op_unsuspend(struct op_pass *pass, struct cc_err *err) {
     return rc == 0 ? 0 : cc_err_wrap(err, "unsuspend");
 }
 
-/* Without a registry the annotation pins a recreated main to its local snapshot; a main that lives needs no pin. */
+/* The hint says where the local snapshot is; a main that lives needs none. One that step 9 restored lost it there: this
+ * is for a main that woke in place, and for sets without a registry. */
 CC_YIELDS static int forget_node_of_main(struct op_pass *pass, struct cc_err *err) {
     const struct op_owned_pod *main = pass->pods.main;
-    if (op_pass_registry(pass) || !main || cc_pod_is_hibernating(main->pod) || !cc_pod_vm_is_live(main->pod))
+    if (!main || cc_pod_is_hibernating(main->pod) || !cc_pod_vm_is_live(main->pod))
         return 0;
     return op_pass_annotate_set(pass, CC_KEY_HIBERNATED_ON_NODE, NULL, err);
 }

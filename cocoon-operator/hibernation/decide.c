@@ -50,10 +50,6 @@ bool op_carries_restore_intent(const char *phase) {
     return cc_text_equal(phase, OP_CR_HIBERNATED) || cc_text_equal(phase, OP_CR_WAKING);
 }
 
-bool op_pod_is_awake(const struct cc_pod *pod) {
-    return cc_pod_vm_is_live(pod) && !cc_pod_is_hibernating(pod);
-}
-
 static bool is_toolbox(const struct cc_cocoonset *set, const char *suffix) {
     for (size_t i = 0; i < set->toolbox_count; i++)
         if (cc_text_equal(set->toolboxes[i].name, suffix))

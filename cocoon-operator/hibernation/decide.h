@@ -40,8 +40,6 @@ bool op_is_expired(const struct cc_cocoonhibernation *hibernation, const char *p
                    struct cc_wall now);
 /* The phases whose snapshot is what the pod has to come back from: kept while the pod is away. */
 bool op_carries_restore_intent(const char *phase);
-/* The tag is not needed by this pod: its VM is live and not asked to sleep (decision 51). */
-bool op_pod_is_awake(const struct cc_pod *pod);
 
 /* The set makes, or made, the pod of that name and VM, whether the pod is there or not. */
 bool op_set_owns_pod_name(const struct cc_cocoonset *set, const char *pod_name, const char *vm_name);

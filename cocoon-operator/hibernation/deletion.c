@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "hibernation/steps.h"
 #include "kube/patch.h"
+#include "live.h"
 #include "meta/keys.h"
 #include "obs/log.h"
 #include "oci/reference.h"
@@ -53,7 +54,8 @@ static const char *find_pod_of_vm(struct op_hibernation_pass *pass, const char *
 CC_YIELDS static int may_drop(struct op_hibernation_pass *pass, const char *vm_name, bool *ret, struct cc_err *err) {
     const char *pod_name = find_pod_of_vm(pass, vm_name);
     const struct cc_pod *pod = NULL;
-    int rc = op_hibernation_live_pod(pass, pod_name ? pod_name : pass->hibernation->pod_name, &pod, err);
+    int rc = op_read_live_pod(pass->controller->options.kube, op_hibernation_namespace(pass),
+                              pod_name ? pod_name : pass->hibernation->pod_name, &pod, err);
     if (rc != 0)
         return cc_err_wrap(err, "find the pod of VM %s", vm_name);
     bool of_vm = pod && cc_text_equal(cc_pod_annotation(pod, CC_KEY_VM_NAME), vm_name);

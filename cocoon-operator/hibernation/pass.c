@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "kube/patch.h"
+#include "live.h"
 #include "meta/keys.h"
 #include "meta/vm_spec.h"
 #include "obs/log.h"
@@ -65,27 +66,6 @@ static void take_pod(struct op_hibernation_pass *pass, const struct cc_pod *take
     pass->pod = take;
 }
 
-int op_hibernation_live_pod(struct op_hibernation_pass *pass, const char *name, const struct cc_pod **ret,
-                            struct cc_err *err) {
-    struct cc_kube_ref ref = {.resource = &cc_pod_resource, .namespace = op_hibernation_namespace(pass), .name = name};
-    json_t *json cc_cleanup(cc_json_decref_p) = NULL;
-    struct cc_object *object = NULL;
-    struct cc_err failure = {0};
-    *ret = NULL;
-    int rc = cc_kube_get(pass->controller->options.kube, &ref, &json, &failure);
-    if (rc == CC_NOT_FOUND)
-        return 0;
-    if (rc != 0) {
-        if (err)
-            *err = failure;
-        return rc;
-    }
-    rc = cc_pod_resource.decode(json, &object, err);
-    if (rc == 0)
-        *ret = cc_pod_of(object);
-    return rc;
-}
-
 int op_hibernation_find_pod(struct op_hibernation_pass *pass, struct cc_err *err) {
     const char *name = pass->hibernation->pod_name;
     const struct cc_object *cached = cc_cache_get(pass->controller->options.pods, op_hibernation_namespace(pass), name);
@@ -94,7 +74,7 @@ int op_hibernation_find_pod(struct op_hibernation_pass *pass, struct cc_err *err
         return 0;
     }
     const struct cc_pod *live = NULL;
-    int rc = op_hibernation_live_pod(pass, name, &live, err);
+    int rc = op_read_live_pod(pass->controller->options.kube, op_hibernation_namespace(pass), name, &live, err);
     if (rc == 0)
         take_pod(pass, live);
     return rc;

@@ -59,9 +59,6 @@ CC_YIELDS CC_MUST_USE int op_hibernation_lock_vm(struct op_hibernation_pass *pas
 /* The pod that the CR names, into pass->pod (NULL: there is none): from the cache, or from the server, since the cache
  * dropped the pod when it came before its CR did (decision 80). */
 CC_YIELDS CC_MUST_USE int op_hibernation_find_pod(struct op_hibernation_pass *pass, struct cc_err *err);
-/* Any pod as the server has it now, NULL when absent. A new reference. */
-CC_YIELDS CC_MUST_USE int op_hibernation_live_pod(struct op_hibernation_pass *pass, const char *name,
-                                                  const struct cc_pod **ret, struct cc_err *err);
 /* The set that controls the pod, when it has spec.suspend and is not being deleted: its name in the arena, else NULL.
  */
 const char *op_hibernation_suspended_set(struct op_hibernation_pass *pass);

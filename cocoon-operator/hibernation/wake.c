@@ -1,29 +1,20 @@
 #include "base/text.h"
 #include "hibernation/steps.h"
+#include "live.h"
 #include "meta/keys.h"
 #include "meta/vm_spec.h"
 #include "obs/log.h"
 #include "oci/reference.h"
 
-/* The pod of the pass as the server has it: still the same one, and awake. The cache may lag behind a hibernation that
- * somebody else asked for since, and then the tag is what that one has just pushed. */
-CC_YIELDS static int is_awake_live(struct op_hibernation_pass *pass, bool *ret, struct cc_err *err) {
-    const struct cc_pod *live = NULL;
-    int rc = op_hibernation_live_pod(pass, pass->pod->base.meta.name, &live, err);
-    if (rc != 0)
-        return rc;
-    *ret = live && cc_text_equal(live->base.meta.uid, pass->pod->base.meta.uid) && op_pod_is_awake(live);
-    cc_pod_unref(live);
-    return 0;
-}
-
+/* The cache may lag behind a hibernation that somebody else asked for since, and then the tag is what that one has just
+ * pushed: the pod is asked for past it. */
 CC_YIELDS static int drop_tag(struct op_hibernation_pass *pass, const char *vm_name, struct cc_err *err) {
     const struct cc_registry *registry = op_hibernation_registry(pass);
     bool present = false;
     bool awake = false;
     int rc = cc_registry_has_tag(registry, vm_name, CC_TAG_HIBERNATE, &present, err);
     if (rc == 0 && present)
-        rc = is_awake_live(pass, &awake, err);
+        rc = op_confirm_awake(pass->controller->options.kube, pass->pod, &awake, err);
     if (rc == 0 && present && !awake)
         cc_log_info("snapshot kept: the pod is not awake any more", CC_KV("vm", vm_name));
     if (rc == 0 && present && awake)

@@ -355,6 +355,30 @@ CC_UNUSED static double op_set_metric(const struct op_test *t, struct cc_metric 
     return cc_metric_value(metric, (const char *[]){"ns", "demo"});
 }
 
+/* For runs that log what they are meant to log. */
+CC_UNUSED static void op_swallow_log(void *ctx, enum cc_log_level level, const char *message,
+                                     const struct cc_log_field *fields, size_t count) {
+    (void)ctx;
+    (void)level;
+    (void)message;
+    (void)fields;
+    (void)count;
+}
+
+/* One loop test over an array of fibers. */
+#define OP_LOOP_MAIN(suite_name, test, cases)                                                                          \
+    int main(void) {                                                                                                   \
+        Suite *suite = suite_create(suite_name);                                                                       \
+        TCase *tests = tcase_create("all");                                                                            \
+        tcase_add_loop_test(tests, test, 0, CC_ARRAY_LENGTH(cases));                                                   \
+        suite_add_tcase(suite, tests);                                                                                 \
+        SRunner *runner = srunner_create(suite);                                                                       \
+        srunner_run_all(runner, CK_ENV);                                                                               \
+        int failed = srunner_ntests_failed(runner);                                                                    \
+        srunner_free(runner);                                                                                          \
+        return failed == 0 ? 0 : 1;                                                                                    \
+    }
+
 #define OP_SUITE_MAIN(suite_name, ...)                                                                                 \
     int main(void) {                                                                                                   \
         Suite *suite = suite_create(suite_name);                                                                       \

@@ -659,15 +659,6 @@ static void a_stale_pod_drops_no_tag(void *arg) {
     op_test_end(&t);
 }
 
-static void swallow(void *ctx, enum cc_log_level level, const char *message, const struct cc_log_field *fields,
-                    size_t count) {
-    (void)ctx;
-    (void)level;
-    (void)message;
-    (void)fields;
-    (void)count;
-}
-
 /* --- deletion ----------------------------------------------------------------------------------------------------- */
 
 static void deletion_drops_the_tag_of_a_running_vm(void *arg) {
@@ -700,7 +691,7 @@ static void deletion_drops_the_tag_of_a_running_vm(void *arg) {
     put_pod(&t, LIVE);
     op_put_tag(&t, VM, "hibernate", IMG);
     op_registry_down(&t);
-    cc_log_set_sink(swallow, NULL);
+    cc_log_set_sink(op_swallow_log, NULL);
     delete_cr(&t, "demo-0");
     ck_assert_int_eq(pass(&t), 0);
     ck_assert(op_has_tag(&t, VM, "hibernate"));

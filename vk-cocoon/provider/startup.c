@@ -137,6 +137,12 @@ static void take_unmanaged(struct startup *startup, const struct cc_pod *pod) {
     vk_entry_unpin(startup->provider, entry);
 }
 
+static bool has_not_run(const struct cc_pod *pod) {
+    const char *state = cc_pod_annotation(pod, CC_KEY_LIFECYCLE_STATE);
+
+    return cc_text_is_empty(state) || cc_text_equal(state, CC_STATE_CREATING);
+}
+
 static void take_managed(struct startup *startup, const struct cc_pod *pod, const struct cc_vm_spec *spec) {
     const char *id = cc_pod_annotation(pod, CC_KEY_VM_ID);
     bool wants_sleep = cc_flag_is_set(&pod->base.meta.annotations, CC_KEY_HIBERNATE);
@@ -144,6 +150,10 @@ static void take_managed(struct startup *startup, const struct cc_pod *pod, cons
     struct listed *listed = find_vm(startup, by_name ? NULL : id, spec->vm_name);
     struct vk_entry *entry;
 
+    /* Nothing of it has run yet, or its wake had only begun: CreatePod follows, which looks for its state (decision 48 is
+     * about a VM that was there). */
+    if (!listed && wants_sleep && by_name && has_not_run(pod))
+        return;
     if (!listed && !wants_sleep) {
         if (!by_name)
             cc_log_warn("vm of a pod is gone, it will be created again", CC_KV("pod", pod->base.meta.name),
@@ -154,6 +164,9 @@ static void take_managed(struct startup *startup, const struct cc_pod *pod, cons
     if (listed)
         bind(startup, entry, listed);
     if (listed && by_name) {
+        /* A create or wake that was called failed and left its VM behind: its next try would have adopted it. */
+        if (!wants_sleep && cc_text_equal(vk_entry_state(entry), CC_STATE_FAILED))
+            vk_lifecycle_publish(startup->provider, entry, pod, CC_STATE_CREATING, "");
         cc_metric_add(startup->provider->metrics.adopt_by_name, 1, NULL);
         /* A hibernate that cleared the id and was cut off before the remove: whether the id comes back is decided by
          * its resumption. */
@@ -240,6 +253,9 @@ static void dispatch_owed(struct startup *startup) {
             vk_resume_dispatch(provider, entry, had_id);
         else if (vk_entry_wants_sleep(entry) && !cc_text_equal(vk_entry_state(entry), CC_STATE_HIBERNATED))
             vk_settle_dispatch(provider, entry);
+        /* A generation that came while nobody was here is answered: the pod is not delivered again for it. */
+        if (!entry->resumed)
+            vk_lifecycle_echo(provider, entry);
     }
     vk_entries_done(provider, &list);
 }

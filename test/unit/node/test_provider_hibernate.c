@@ -238,6 +238,30 @@ static void save_cancelled(struct provider_bench *bench) {
     ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_VM_ID), fake_host_vm_id(bench->host, N));
     ck_assert_str_eq(vk_entry_state(entry_of(bench)), "failed");
 }
+
+/* A save that only says so: the copy of an earlier round must not be pushed as this one. */
+static void save_skipped(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    ask_sleep(bench);
+    ask_awake(bench);
+    is_awake(bench);
+    fake_host_set_vm_memory(bench->host, N, 78);
+    fake_host_log_clear(bench->host);
+    fake_host_fail_nth(bench->host, "snapshot save", 1, (struct fake_fault){.kind = FAKE_SKIP});
+    ask_sleep(bench);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm rm"), 0);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "snapshot export"), 0);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+    ck_assert(provider_bench_has_event(bench, "Warning HibernateSnapshotFailed: update: snapshot vm " N
+                                              ": cocoon snapshot save reported success and made no snapshot"));
+    provider_bench_sleep(20000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+    ck_assert_int_eq(provider_bench_change(bench, "demo-0", CC_KEY_HIBERNATE, NULL), 0);
+    provider_bench_sleep(3000);
+    ck_assert_uint_eq(fake_host_vm_memory(bench->host, N), 78);
+}
+BENCH_TEST(hibernate__save_that_did_nothing, save_skipped)
+
 START_TEST(hibernate__save_fails) {
     provider_bench_run(NULL, save_fails);
     provider_bench_run(NULL, save_cancelled);
@@ -380,6 +404,40 @@ static void owed_remove_ends_in_hibernated(struct provider_bench *bench) {
     ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
 }
 BENCH_TEST(hibernate__owed_remove_ends_in_hibernated, owed_remove_ends_in_hibernated)
+
+/* A new generation that leaves everything as it is came while the daemon was away: it is answered all the same. */
+static void generation_while_away(struct provider_bench *bench) {
+    make_asleep(bench, RUN_POD);
+    provider_bench_annotate(bench, "demo-0", CC_KEY_GENERATION "=4");
+    provider_bench_restart(bench);
+    provider_bench_sleep(1000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+    ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_LIFECYCLE_GENERATION), "4");
+}
+BENCH_TEST(resume__generation_is_answered, generation_while_away)
+
+/* A wake was called failed, but its VM is there, and the daemon went away before the next try. */
+static void failed_wake_left_its_vm(struct provider_bench *bench) {
+    make_asleep(bench, RUN_POD);
+    fake_host_fail_nth(bench->host, "vm clone", 1, (struct fake_fault){.kind = FAKE_FAIL_AFTER});
+    ask_awake(bench);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 1);
+    provider_bench_restart(bench);
+    is_awake(bench);
+}
+BENCH_TEST(resume__failed_wake_left_its_vm, failed_wake_left_its_vm)
+
+/* Asked to sleep before it ever ran, with the daemon away: it has no state to lose, and is created first. */
+static void asked_to_sleep_before_it_ran(struct provider_bench *bench) {
+    provider_bench_stop(bench);
+    fake_kube_put_pod(bench->server, "ns", "demo-0", "n1", NULL, RUN_POD "," SLEEP);
+    ck_assert_int_eq(provider_bench_start(bench, NULL), 0);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "");
+    provider_bench_drive(bench, 5000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+}
+BENCH_TEST(startup__asked_to_sleep_before_it_ran, asked_to_sleep_before_it_ran)
 
 /* A hibernate failed, the daemon went away, and the wish to sleep was taken back: the VM is as good as before. */
 static void withdrawn_while_away(struct provider_bench *bench) {
@@ -695,6 +753,7 @@ static TCase *make_case(void) {
     tcase_add_test(tcase, hibernate__drops_the_nic);
     tcase_add_test(tcase, hibernate__nic_drop_fails);
     tcase_add_test(tcase, hibernate__save_fails);
+    tcase_add_test(tcase, hibernate__save_that_did_nothing);
     tcase_add_test(tcase, hibernate__rollback_takes_the_new_nic);
     tcase_add_test(tcase, hibernate__remove_fails);
     tcase_add_test(tcase, hibernate__remove_that_did_work_is_success);
@@ -715,6 +774,9 @@ static TCase *make_case(void) {
     tcase_add_test(tcase, settle__local_copy_is_pushed);
     tcase_add_test(tcase, hibernate__owed_remove_ends_in_hibernated);
     tcase_add_test(tcase, resume__failed_hibernate_withdrawn_while_away);
+    tcase_add_test(tcase, resume__generation_is_answered);
+    tcase_add_test(tcase, resume__failed_wake_left_its_vm);
+    tcase_add_test(tcase, startup__asked_to_sleep_before_it_ran);
     tcase_add_test(tcase, settle__nothing_durable_fails);
     tcase_add_test(tcase, settle__old_tag_with_an_id_is_no_proof);
     tcase_add_test(tcase, resume__cut_off_remove_is_finished);

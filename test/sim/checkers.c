@@ -92,10 +92,11 @@ void sim_check_destructive(struct sim_daemon *daemon, const char *verb, const ch
 
 /* --- (c): when a :hibernate tag may go -------------------------------------------------------------------------------- */
 
+/* Also one that was stopped by a disaster since the daemon looked. */
 static bool is_vm_as_new(const struct sim_world *world, const char *vm_name, uint64_t value) {
     for (size_t i = 0; i < world->node_count; i++)
         for (const struct fake_vm *vm = world->hosts[i]->vms; vm; vm = vm->next)
-            if (cc_text_equal(vm->record->name, vm_name) && vk_vm_is_running(vm->record) && vm->memory >= value)
+            if (cc_text_equal(vm->record->name, vm_name) && vm->memory >= value)
                 return true;
     return false;
 }

@@ -124,14 +124,24 @@ static bool vm_rests(struct look *look, const struct sim_vm *vm, const json_t *s
 
 /* --- one set ------------------------------------------------------------------------------------------------------ */
 
-/* Visible in status, and as far as it can come: a parked pod, or no room for one. */
-static bool is_excused(struct look *look, const json_t *set, const char *name) {
+/* Its VM died on the way to sleep, or it is a sub-agent that was not up yet when its main fell asleep: the suspend waits
+ * for it, and says so every three minutes (SuspendTimedOut). */
+static bool has_nothing_to_sleep(struct sim_world *world, const struct sim_vm *vm, const json_t *pod) {
+    return cc_text_equal(sim_annotation(pod, CC_KEY_LIFECYCLE_STATE), CC_STATE_FAILED) &&
+           !node_of_live(world, vm->name) && !has_tag(world, vm->name);
+}
+
+/* Visible in status, and as far as it can come: a parked pod, no room for one, nothing left to suspend. */
+static bool is_excused(struct look *look, const json_t *set, const char *name, bool suspended) {
     if (strstr(sim_annotation(set, CC_KEY_REBUILD_HISTORY), "\"parked\":true"))
         return true;
     for (const struct sim_vm *vm = look->world->vms; vm; vm = vm->next) {
         const json_t *pod = sim_pod(look->world, vm->pod);
-        if (strcmp(vm->set, name) == 0 && pod &&
-            cc_text_equal(condition(pod, "PodScheduled", "reason"), "Unschedulable"))
+        if (strcmp(vm->set, name) != 0 || !pod)
+            continue;
+        if (cc_text_equal(condition(pod, "PodScheduled", "reason"), "Unschedulable"))
+            return true;
+        if (suspended && has_nothing_to_sleep(look->world, vm, pod))
             return true;
     }
     return false;
@@ -144,7 +154,7 @@ static bool set_rests(struct look *look, const char *name) {
 
     if (set && cc_json_text(cc_json_member(set, "metadata"), "deletionTimestamp"))
         return not_yet(look, "set %s is being deleted", name);
-    if (set && is_excused(look, set, name))
+    if (set && is_excused(look, set, name, suspended))
         return true;
     for (const struct sim_vm *vm = look->world->vms; vm; vm = vm->next)
         if (strcmp(vm->set, name) == 0 && !vm_rests(look, vm, set, suspended))
@@ -177,6 +187,33 @@ const char *sim_rest_reason(struct sim_world *world, char *buffer, size_t bytes)
     return NULL;
 }
 
+/* For the reader of a failed run. */
+static void trace_state(struct sim_world *world) {
+    for (size_t i = 0; i < world->api->object_count; i++) {
+        const json_t *json = world->api->objects[i]->json;
+        const char *plural = world->api->objects[i]->resource->plural;
+        if (strcmp(plural, "cocoonsets") == 0)
+            sim_trace(world, "state", "set %s generation %lld phase %s record %s", world->api->objects[i]->name,
+                      (long long)cc_json_int(cc_json_member(json, "metadata"), "generation", 0),
+                      status_text(json, "phase"), sim_annotation(json, CC_KEY_HIBERNATE_RECLAIM));
+        if (strcmp(plural, "pods") == 0)
+            sim_trace(world, "state", "pod %s on %s phase %s lifecycle %s at %s, hibernate %s, id %s, message %s",
+                      world->api->objects[i]->name,
+                      cc_text_or(cc_json_text(cc_json_member(json, "spec"), "nodeName"), "no node"),
+                      status_text(json, "phase"), sim_annotation(json, CC_KEY_LIFECYCLE_STATE),
+                      sim_annotation(json, CC_KEY_LIFECYCLE_GENERATION), sim_annotation(json, CC_KEY_HIBERNATE),
+                      sim_annotation(json, CC_KEY_VM_ID), sim_annotation(json, CC_KEY_LIFECYCLE_MESSAGE));
+    }
+    for (const struct sim_vm *vm = world->vms; vm; vm = vm->next) {
+        const char *node = node_of_live(world, vm->name);
+        if (vm->value > 0)
+            sim_trace(world, "state", "vm %s memory %llu, on %s, tag %llu, local %llu", vm->name,
+                      (unsigned long long)vm->value, node ? node : "no host",
+                      (unsigned long long)sim_ledger_tag_value(world, vm->name),
+                      (unsigned long long)sim_ledger_local_value(world, vm->name));
+    }
+}
+
 void sim_sleep(struct sim_world *world, int64_t ms) {
     (void)world;
     cc_ignore(cc_sleep_ms(ms, NULL), "nobody cancels the story");
@@ -198,6 +235,7 @@ void sim_await_rest(struct sim_world *world, int64_t limit_ms) {
                          (unsigned long long)(sim_rest_writes(world) - writes), QUIET_MS / 1000);
         }
         if (sim_clock_ms(&world->clock) > end) {
+            trace_state(world);
             sim_violation(world, "f", "not at rest %lld s after the last fault: %s", (long long)limit_ms / 1000, reason);
             return;
         }

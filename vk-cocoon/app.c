@@ -17,6 +17,7 @@
 #include "kube/config.h"
 #include "kube/event_recorder.h"
 #include "kube/http_transport.h"
+#include "kubelet/kubelet.h"
 #include "network/host_network.h"
 #include "node/host_lock.h"
 #include "node/node_controller.h"
@@ -54,6 +55,11 @@ struct app {
     struct vk_provider *provider;
     struct vk_node_controller *node;
     struct vk_pod_controller *pods;
+    struct vk_kubelet_parts kubelet_parts;
+    struct vk_kubelet_host kubelet_host;
+    struct vk_figures *figures;
+    struct vk_serving *serving;
+    struct vk_kubelet *kubelet;
 
     struct cc_fiber *main_fiber;
     struct cc_event ended; /* a signal, or something fatal */
@@ -100,6 +106,19 @@ static int open_kube(struct app *app, struct cc_err *err) {
     return CC_OK;
 }
 
+static int open_serving(struct app *app, struct cc_err *err) {
+    const struct vk_options *options = &app->options;
+    struct vk_serving_options serving = {
+        .kube = &app->kube,
+        .certificate = options->tls_certificate,
+        .key = options->tls_key,
+        .client_authorities = options->client_authorities,
+        .node_name = options->node_name,
+        .node_ip = options->node_ip,
+    };
+    return vk_serving_new(app->loop, &serving, cc_now_wall().ns / CC_NS_PER_S, &app->serving, err);
+}
+
 /* contract/08 1.3: nothing is written to the API server, or to the host, before all of this has passed. */
 static int configure(struct app *app, struct cc_err *err) {
     const struct vk_environment *environment = &app->arguments->environment;
@@ -108,6 +127,8 @@ static int configure(struct app *app, struct cc_err *err) {
         rc = find_node_ip(app, err);
     if (!rc)
         rc = open_kube(app, err);
+    if (!rc)
+        rc = open_serving(app, err);
     if (!rc)
         rc = vk_options_read_rest(environment, &app->options, err);
     return rc;
@@ -155,6 +176,42 @@ static int open_server(struct app *app, struct cc_err *err) {
     return rc ? cc_err_wrap(err, "VK_METRICS_ADDR=\"%s\"", app->options.metrics_addr) : CC_OK;
 }
 
+/* Reachable before the Node says where it is (contract/08 7.1). Until then it knows no pods. */
+static int open_kubelet(struct app *app, struct cc_err *err) {
+    const struct vk_options *options = &app->options;
+    struct vk_figures_options figures = {
+        .proc = "/proc",
+        .cgroups = "/sys/fs/cgroup",
+        .cgroup_parent = options->cgroup_parent,
+        .root_directory = options->root_directory,
+    };
+    app->kubelet_host = vk_kubelet_host_of(&app->kubelet_parts);
+    app->figures = vk_figures_new(&figures, &app->kubelet_host, cc_now_wall());
+    vk_figures_export(app->figures, app->metrics);
+    struct vk_kubelet_options kubelet = {
+        .kube = &app->kube,
+        .host = app->kubelet_host,
+        .figures = app->figures,
+        .tls = vk_serving_tls(app->serving),
+        .node_name = options->node_name,
+    };
+    app->kubelet = vk_kubelet_new(app->loop, &kubelet);
+    char *address cc_cleanup(cc_free_p) = cc_xasprintf(":%d", options->kubelet_port);
+    int rc = vk_kubelet_listen(app->kubelet, address, err);
+    if (rc)
+        return cc_err_wrap(err, "VK_KUBELET_PORT=\"%d\"", options->kubelet_port);
+    vk_serving_start(app->serving);
+    return CC_OK;
+}
+
+/* Sessions end, and their guest commands with them, before what they use. */
+static void close_kubelet(struct app *app) {
+    vk_kubelet_free(app->kubelet);
+    vk_figures_free(app->figures);
+    vk_serving_free(app->serving);
+    app->kubelet_parts = (struct vk_kubelet_parts){0};
+}
+
 static int open_registry(struct app *app, struct cc_err *err) {
     if (app->options.registry_less)
         return CC_OK;
@@ -192,6 +249,7 @@ static int open_host(struct app *app, struct cc_err *err) {
         .host_namespaces = options->host_namespaces ? &app->namespaces : NULL,
     };
     app->cli = vk_cocoon_cli_new(&cli);
+    app->kubelet_parts.cli = app->cli;
     struct vk_host_network_options network = {.leases_path = options->leases_path,
                                               .control_socket = options->control_socket};
     app->network = vk_host_network_new(app->loop, &network);
@@ -218,6 +276,7 @@ static void open_provider(struct app *app, bool is_list_whole) {
         .orphan_policy = is_list_whole ? options->orphan_policy : VK_ORPHAN_ALERT,
     };
     app->provider = vk_provider_new(app->loop, &provider);
+    app->kubelet_parts.provider = app->provider;
 }
 
 static int read_storage(void *ctx, int64_t *ret_bytes, int64_t *ret_available_bytes, struct cc_err *err) {
@@ -290,6 +349,8 @@ static int start_parts(struct app *app, struct cc_err *err) {
     if (!rc)
         rc = open_server(app, err);
     if (!rc)
+        rc = open_kubelet(app, err);
+    if (!rc)
         rc = open_registry(app, err);
     if (!rc)
         rc = open_host(app, err);
@@ -331,6 +392,7 @@ static void stop_parts(struct app *app) {
     app->is_stopping = true;
     if (app->pods && !app->is_failed && !vk_pod_controller_drain(app->pods, VK_STOP_GRACE_MS))
         cc_log_warn("operations are still running and are cancelled; the next start goes on with them");
+    close_kubelet(app);
     vk_pod_controller_free(app->pods);
     vk_provider_free(app->provider);
     vk_node_controller_free(app->node);

@@ -176,6 +176,7 @@ int vk_options_read_identity(const struct vk_environment *environment, struct vk
     options->metrics_addr = text_of(&reader, "VK_METRICS_ADDR", ":9091");
     options->tls_certificate = text_of(&reader, "VK_TLS_CERT", "/etc/cocoon/vk/tls/vk-kubelet.crt");
     options->tls_key = text_of(&reader, "VK_TLS_KEY", "/etc/cocoon/vk/tls/vk-kubelet.key");
+    options->client_authorities = text_of(&reader, "VK_CLIENT_CA", "");
     return CC_OK;
 }
 

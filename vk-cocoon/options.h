@@ -46,6 +46,7 @@ struct vk_options {
     int kubelet_port;    /* VK_KUBELET_PORT; anything malformed silently means 10250 */
     const char *metrics_addr;
     const char *tls_certificate, *tls_key; /* paths */
+    const char *client_authorities;        /* VK_CLIENT_CA, a path; "" = the cluster's, from its ConfigMap */
 
     /* second half */
     double k8s_qps; /* queue buckets of the pod controller (decision 60); negative = none */

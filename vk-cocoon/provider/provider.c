@@ -68,6 +68,12 @@ const struct cc_pod *vk_provider_get(const struct vk_provider *provider, const c
     return entry && entry->pod ? cc_pod_ref(entry->pod) : NULL;
 }
 
+const struct vk_vm *vk_provider_vm(const struct vk_provider *provider, const char *namespace, const char *name) {
+    struct vk_entry *entry = vk_entry_find(provider, namespace, name);
+
+    return entry && entry->pod && entry->vm ? vk_vm_ref(entry->vm) : NULL;
+}
+
 void vk_provider_list(const struct vk_provider *provider, struct cc_object_list *ret) {
     struct vk_entry *entry, *next;
 

@@ -56,6 +56,8 @@ CC_YIELDS CC_MUST_USE int vk_provider_delete(struct vk_provider *provider, const
 
 /* The provider's copy of a tracked pod (caller cc_pod_unref), NULL when not tracked. */
 const struct cc_pod *vk_provider_get(const struct vk_provider *provider, const char *namespace, const char *name);
+/* A reference to the VM of a tracked pod (caller vk_vm_unref), NULL while it has none: asleep, or not made yet. */
+const struct vk_vm *vk_provider_vm(const struct vk_provider *provider, const char *namespace, const char *name);
 /* References to all tracked pods; caller cc_object_list_done. */
 void vk_provider_list(const struct vk_provider *provider, struct cc_object_list *ret);
 /* Informer hook: refreshes keep-snapshot-on-delete on the tracked copy when the uid matches (07 3.5). */

@@ -1,0 +1,51 @@
+/* The channels of one exec or attach session, over SPDY/3.1 (v2 to v4) or WebSocket (v4 and its elders). contract/08 4.5. */
+#ifndef VK_KUBELET_SESSION_H
+#define VK_KUBELET_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/attributes.h"
+#include "base/error.h"
+#include "http/server.h"
+
+#define VK_SESSION_INPUT_BYTES ((size_t)1024 * 1024) /* of stdin that nobody has taken; then the client has to wait */
+#define VK_SESSION_STREAMS_MS 30000                  /* until all streams must be there */
+#define VK_SESSION_STREAMS_MAX 16                    /* opened by one client; further ones are refused */
+
+enum vk_channel { VK_STDIN, VK_STDOUT, VK_STDERR, VK_STATUS, VK_RESIZE, VK_CHANNELS };
+struct vk_session_wants {
+    bool channels[VK_CHANNELS]; /* stdin, stdout, stderr; the others follow from them */
+    bool tty;
+};
+/* The query's input, output, error and tty. False with the response filled when none is asked for. */
+bool vk_session_wants_of(const struct cc_http_server_request *request, struct cc_http_server_response *response,
+                         struct vk_session_wants *ret);
+
+struct vk_session;
+/* Chooses transport and protocol and upgrades. NULL: refused, the response is filled, or the client has gone. */
+CC_YIELDS struct vk_session *vk_session_open(const struct cc_http_server_request *request,
+                                             struct cc_http_server_response *response,
+                                             const struct vk_session_wants *wants);
+void vk_session_free(struct vk_session *session); /* NULL is fine */
+const char *vk_session_protocol(const struct vk_session *session); /* for logs */
+
+/* Receives until the client goes: on one fiber, while others use what follows. */
+CC_YIELDS CC_MUST_USE int vk_session_run(struct vk_session *session, struct cc_err *err);
+/* Waits until all streams that the client asked for are there; TIMEOUT after VK_SESSION_STREAMS_MS. */
+CC_YIELDS CC_MUST_USE int vk_session_wait_ready(struct vk_session *session, struct cc_err *err);
+/* Bytes of stdin; *ret_count 0 = end. */
+CC_YIELDS CC_MUST_USE int vk_session_read(struct vk_session *session, void *bytes, size_t capacity, size_t *ret_count,
+                                          struct cc_err *err);
+/* At most VK_LINK_READ_BYTES to stdout or stderr; waits while the client takes nothing. What the client did not ask for, or
+ * has reset, is dropped. */
+CC_YIELDS CC_MUST_USE int vk_session_send(struct vk_session *session, enum vk_channel channel, const void *bytes,
+                                          size_t count, struct cc_err *err);
+/* The end of the outputs, then how it went: exit code 0 to 255, or -1 and the text of what went wrong. */
+CC_YIELDS CC_MUST_USE int vk_session_finish(struct vk_session *session, int exit_code, const char *failure,
+                                            struct cc_err *err);
+
+/* The status as protocol v4 sends it; the caller frees it. Pure. */
+char *vk_session_status_json(int exit_code, const char *failure);
+
+#endif

@@ -62,11 +62,10 @@ static int find_vm(struct deletion *deletion, struct cc_err *err) {
 
 static int save_and_push(struct deletion *deletion, struct cc_err *err) {
     struct vk_provider *provider = deletion->provider;
-    const struct vk_runtime *runtime = &provider->options.runtime;
     struct vk_provider_metrics *metrics = &provider->metrics;
     const char *name = deletion->spec.vm_name, *namespace = deletion->entry->namespace;
     struct cc_mono start = cc_now_mono();
-    int rc = runtime->ops->snapshot_save(runtime->ctx, name, deletion->vm->id, err);
+    int rc = vk_save_anew(provider, name, deletion->vm->id, err);
 
     vk_count1(metrics->snapshot_save, rc == 0 ? "ok" : "failed");
     if (rc != 0)
@@ -105,8 +104,7 @@ static int snapshot_by_policy(struct deletion *deletion, struct cc_err *err) {
 
 static int remove_vm(struct deletion *deletion, struct cc_err *err) {
     struct vk_provider *provider = deletion->provider;
-    const struct vk_runtime *runtime = &provider->options.runtime;
-    int rc = runtime->ops->remove(runtime->ctx, deletion->vm->id, err);
+    int rc = vk_remove_seen(provider, deletion->vm->id, err);
 
     if (rc == 0 || rc == CC_NOT_FOUND)
         return 0;
@@ -155,10 +153,15 @@ static bool is_only_copy(struct deletion *deletion) {
 
     if (vk_entry_is(deletion->entry, deletion->pod->base.meta.uid))
         state = vk_entry_state(deletion->entry);
-    if (!cc_flag_is_set(annotations, CC_KEY_HIBERNATE) && !cc_text_equal(state, CC_STATE_HIBERNATED))
-        return false;
+    bool asleep = cc_flag_is_set(annotations, CC_KEY_HIBERNATE) || cc_text_equal(state, CC_STATE_HIBERNATED);
+
+    /* Also a guest that was asked to wake and has not come up is still in there. A sub-agent's slot is forked anew then, and
+     * its old state would stand in the way (mission, step 10). */
     if (!vk_snapshots_registry(deletion->provider->options.snapshots))
-        return !set_is_going(deletion);
+        return (asleep || cc_role_of_pod(deletion->pod, deletion->spec.vm_name) != CC_ROLE_IS_SUB_AGENT) &&
+               !set_is_going(deletion);
+    if (!asleep)
+        return false;
     /* A hibernate that never reported may have saved without a push; the reclaimer judges by the tag later. */
     return !cc_text_equal(state, CC_STATE_HIBERNATED);
 }

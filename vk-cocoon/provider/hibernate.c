@@ -68,10 +68,9 @@ static int check_space(struct hibernate *work, struct cc_err *err) {
 }
 
 static int save(struct hibernate *work, struct cc_err *err) {
-    const struct vk_runtime *runtime = &work->provider->options.runtime;
     struct vk_provider_metrics *metrics = &work->provider->metrics;
     struct cc_mono start = cc_now_mono();
-    int rc = runtime->ops->snapshot_save(runtime->ctx, work->spec.vm_name, work->vm_id, err);
+    int rc = vk_save_anew(work->provider, work->spec.vm_name, work->vm_id, err);
 
     vk_count1(metrics->snapshot_save, rc == 0 ? "ok" : "failed");
     count(work, "snapshot", rc == 0);
@@ -173,8 +172,7 @@ static int judge_failed_remove(struct hibernate *work, struct cc_err *err) {
 
 /* Steps 6 to 9. */
 static int remove_and_report(struct hibernate *work, bool was_cleared, struct cc_err *err) {
-    const struct vk_runtime *runtime = &work->provider->options.runtime;
-    int rc = runtime->ops->remove(runtime->ctx, work->vm_id, err);
+    int rc = vk_remove_seen(work->provider, work->vm_id, err);
 
     if (rc != 0 && rc != CC_NOT_FOUND) {
         work->entry->remove_owed = false;

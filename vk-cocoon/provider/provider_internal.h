@@ -419,6 +419,11 @@ CC_YIELDS void vk_update_failed(struct vk_provider *provider, struct vk_entry *e
 /* The VM lives and is wanted awake: creating, then the wait for its address and ready. */
 CC_YIELDS void vk_ready_again(struct vk_provider *provider, struct vk_entry *entry, const char *op);
 
+/* save.c: saves the VM under that name and makes sure that a new snapshot is there; PROTOCOL when it is not. */
+CC_YIELDS CC_MUST_USE int vk_save_anew(struct vk_provider *provider, const char *name, const char *vm_id,
+                                       struct cc_err *err);
+/* remove.c: `vm rm`, and PROTOCOL when the VM is there all the same. NOT_FOUND as the runtime says it. */
+CC_YIELDS CC_MUST_USE int vk_remove_seen(struct vk_provider *provider, const char *vm_id, struct cc_err *err);
 /* hibernate.c, 13.2. 0, or the failure with its event reason. */
 CC_YIELDS CC_MUST_USE int vk_hibernate(struct vk_provider *provider, struct vk_entry *entry, const char **ret_reason,
                                        struct cc_err *err);

@@ -121,6 +121,7 @@ enum fake_fault_kind {
     FAKE_FAIL_AFTER, /* took effect, error */
     FAKE_HANG,       /* no effect, waits until cancelled or the deadline */
     FAKE_HANG_AFTER, /* took effect, then waits so */
+    FAKE_SKIP,       /* "snapshot save" and "vm rm" only: no effect, success */
     FAKE_DELAY,      /* only sleeps delay_ms first, then works */
     FAKE_CUT,        /* export: the stream ends in the middle and the verdict is a failure; import: the verdict is */
 };

@@ -13,7 +13,7 @@ static int snapshot_save(void *ctx, const char *snapshot, const char *vm_id, str
 
     snprintf(line, sizeof line, "snapshot save %s vm=%s", snapshot, fake_vm_shown(host, vm_id));
     int rc = fake_call_begin(host, &call, "snapshot save", line, err);
-    if (rc != 0)
+    if (rc != 0 || call.fault.kind == FAKE_SKIP)
         return rc;
 
     const struct fake_vm *vm = fake_vm_find(host, vm_id);

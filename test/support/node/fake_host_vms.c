@@ -207,7 +207,7 @@ int fake_vm_remove(void *ctx, const char *id, struct cc_err *err) {
     struct fake_vm *vm;
     int rc = begin_on_vm(host, &call, "vm rm", "", id, &vm, err);
 
-    if (rc != 0)
+    if (rc != 0 || call.fault.kind == FAKE_SKIP)
         return rc;
     fake_vm_drop(host, vm, true);
     return fake_call_end(host, &call, err);

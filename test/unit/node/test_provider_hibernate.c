@@ -351,6 +351,21 @@ static void remove_fails(struct provider_bench *bench) {
 }
 BENCH_TEST(hibernate__remove_fails, remove_fails)
 
+/* A remove that only says so would leave a second guest behind the woken one. */
+static void remove_skipped(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    fake_host_fail_nth(bench->host, "vm rm", 1, (struct fake_fault){.kind = FAKE_SKIP});
+    ask_sleep(bench);
+    ck_assert(provider_bench_has_event(bench, "cocoon vm rm reported success and vm"));
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+    ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_VM_ID), fake_host_vm_id(bench->host, N));
+    provider_bench_sleep(16000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 0);
+    ck_assert_ptr_nonnull(cc_memory_registry_tag(bench->store, N, "hibernate"));
+}
+BENCH_TEST(hibernate__remove_that_did_nothing, remove_skipped)
+
 static void remove_lost_the_vm(struct provider_bench *bench) {
     make(bench, RUN_POD);
     fake_host_fail_nth(bench->host, "vm rm", 1, (struct fake_fault){.kind = FAKE_FAIL_AFTER});
@@ -756,6 +771,7 @@ static TCase *make_case(void) {
     tcase_add_test(tcase, hibernate__save_that_did_nothing);
     tcase_add_test(tcase, hibernate__rollback_takes_the_new_nic);
     tcase_add_test(tcase, hibernate__remove_fails);
+    tcase_add_test(tcase, hibernate__remove_that_did_nothing);
     tcase_add_test(tcase, hibernate__remove_that_did_work_is_success);
     tcase_add_test(tcase, hibernate__half_removed_is_finished_not_started);
     tcase_add_test(tcase, hibernate__retries_with_growing_delay);

@@ -18,7 +18,7 @@ static const char usage[] =
     "\n"
     "Exit status: 0 after SIGTERM or SIGINT, 1 after a fatal error, 2 when called wrongly.\n";
 
-/* "--kubeconfig FILE" or "--kubeconfig=FILE"; false when the arguments are something else. */
+/* "--kubeconfig FILE" or "--kubeconfig=FILE"; false, and said which, when an argument is something else. */
 static bool read_arguments(int argc, char **argv, struct vk_app_arguments *ret) {
     static const char equals[] = "--kubeconfig=";
     for (int i = 1; i < argc; i++) {
@@ -26,8 +26,11 @@ static bool read_arguments(int argc, char **argv, struct vk_app_arguments *ret) 
             ret->kubeconfig = argv[++i];
         else if (cc_text_starts_with(argv[i], equals))
             ret->kubeconfig = argv[i] + sizeof(equals) - 1;
-        else
+        else {
+            bool lacks_value = cc_text_equal(argv[i], "--kubeconfig");
+            fprintf(stderr, "vk-cocoon: %s \"%s\"\n", lacks_value ? "no value for" : "unknown argument", argv[i]);
             return false;
+        }
     }
     return true;
 }

@@ -57,13 +57,23 @@ void vk_update_failed(struct vk_provider *provider, struct vk_entry *entry, cons
     cc_pod_unref(pod);
 }
 
+/* An exit while the pod wanted to sleep was left to the hibernate (V1), which failed over it: now the VM is wanted
+ * running, and no event will say again that it is down. */
+static void recover_run(void *argument) {
+    struct vk_job *job = argument;
+
+    if (vk_job_is_current(job))
+        vk_vm_gone(job->provider, job->entry);
+    vk_ready_wait(job);
+}
+
 void vk_ready_again(struct vk_provider *provider, struct vk_entry *entry, const char *op) {
     const struct cc_pod *pod = cc_pod_ref(entry->pod);
 
     vk_lifecycle_publish(provider, entry, pod, CC_STATE_CREATING, "");
     if (vk_entry_is(entry, pod->base.meta.uid) && entry->vm) {
         vk_endpoint_publish(provider, entry);
-        vk_task_start(provider, "ready wait", false, vk_ready_wait_run, vk_job_new(provider, entry, op, false),
+        vk_task_start(provider, "ready wait", false, recover_run, vk_job_new(provider, entry, op, false),
                       vk_job_free);
     }
     cc_pod_unref(pod);

@@ -239,6 +239,22 @@ static void save_cancelled(struct provider_bench *bench) {
     ck_assert_str_eq(vk_entry_state(entry_of(bench)), "failed");
 }
 
+/* The guest dies while its hibernate runs, and the wish is withdrawn: no event says again that the VM is down. */
+static void vm_died_in_a_withdrawn_hibernate(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    fake_host_fail_nth(bench->host, "snapshot save", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    ask_sleep(bench);
+    fake_host_set_vm_state(bench->host, N, "stopped", true);
+    provider_bench_sleep(1000);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm start"), 0);
+    ask_awake(bench);
+    provider_bench_sleep(10000);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm start"), 1);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "ready");
+    ck_assert_str_eq(provider_bench_condition(bench, "demo-0", "Ready"), "True");
+}
+BENCH_TEST(hibernate__vm_that_died_meanwhile_is_started, vm_died_in_a_withdrawn_hibernate)
+
 /* A save that only says so: the copy of an earlier round must not be pushed as this one. */
 static void save_skipped(struct provider_bench *bench) {
     make(bench, RUN_POD);
@@ -769,6 +785,7 @@ static TCase *make_case(void) {
     tcase_add_test(tcase, hibernate__nic_drop_fails);
     tcase_add_test(tcase, hibernate__save_fails);
     tcase_add_test(tcase, hibernate__save_that_did_nothing);
+    tcase_add_test(tcase, hibernate__vm_that_died_meanwhile_is_started);
     tcase_add_test(tcase, hibernate__rollback_takes_the_new_nic);
     tcase_add_test(tcase, hibernate__remove_fails);
     tcase_add_test(tcase, hibernate__remove_that_did_nothing);

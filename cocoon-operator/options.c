@@ -171,15 +171,18 @@ enum op_options_outcome op_options_parse(int argc, char *const *argv, op_getenv_
     return OP_OPTIONS_RUN;
 }
 
-static int check_count(const char *flag, int64_t count, struct cc_err *err) {
+static int check_count(const char *flag, const char *variable, int64_t count, struct cc_err *err) {
     if (count >= 1 && count <= OP_CONCURRENCY_MAX)
         return 0;
-    return cc_err_set(err, CC_INVALID, "--%s is %lld: accepted is 1..%d", flag, (long long)count, OP_CONCURRENCY_MAX);
+    return cc_err_set(err, CC_INVALID, "--%s (%s) is %lld: accepted is 1..%d", flag, variable, (long long)count,
+                      OP_CONCURRENCY_MAX);
 }
 
 int op_options_check(const struct op_options *options, struct cc_err *err) {
-    int rc = check_count("cocoonset-concurrency", options->cocoonset_concurrency, err);
-    return rc != 0 ? rc : check_count("hibernation-concurrency", options->hibernation_concurrency, err);
+    int rc = check_count("cocoonset-concurrency", "COCOONSET_CONCURRENCY", options->cocoonset_concurrency, err);
+    if (rc == 0)
+        rc = check_count("hibernation-concurrency", "HIBERNATION_CONCURRENCY", options->hibernation_concurrency, err);
+    return rc;
 }
 
 int op_options_registry(const struct op_options *options, bool *ret_none, struct cc_err *err) {

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cocoonset/deletion.h"
 #include "cocoonset/main_agent.h"
+#include "cocoonset/migrate.h"
 #include "cocoonset/pass.h"
 #include "cocoonset/predicates.h"
 #include "cocoonset/status.h"
@@ -180,7 +181,9 @@ CC_YIELDS static int run_set(struct op_pass *pass, struct cc_reconcile_result *r
     int rc = op_step_failed_main(pass, &ends, ret, err);
     if (rc != 0 || ends)
         return rc;
-    rc = op_step_wake(pass, &ends, ret, err);
+    rc = op_step_migrate(pass, &ends, ret, err);
+    if (rc == 0 && !ends)
+        rc = op_step_wake(pass, &ends, ret, err);
     if (rc != 0 || ends)
         return rc;
     rc = op_unsuspend(pass, err);

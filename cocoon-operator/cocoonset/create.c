@@ -167,6 +167,24 @@ static struct cc_cocoonset pinned_to_last_node(const struct op_pass *pass) {
     return pinned;
 }
 
+/* AlreadyExists is fine for a pod of ours that the cache does not show yet, or not any more. Another's pod keeps the set
+ * waiting for ever, and only its owner can help: say so. */
+CC_YIELDS static void report_foreign_pod(struct op_pass *pass, const char *pod_name) {
+    struct cc_kube_ref ref = {.resource = &cc_pod_resource, .namespace = op_pass_namespace(pass), .name = pod_name};
+    json_t *json cc_cleanup(cc_json_decref_p) = NULL;
+    struct cc_object *object = NULL;
+    if (cc_kube_get(pass->controller->options.kube, &ref, &json, NULL) != 0 ||
+        cc_pod_resource.decode(json, &object, NULL) != 0)
+        return; /* the next pass meets it again */
+    if (!op_pod_is_owned(pass->set, cc_pod_of(object))) {
+        cc_log_warn("a pod of another owner has the name that the set needs", CC_KV("pod", pod_name));
+        op_pass_event(pass, CC_EVENT_WARNING, OP_EVENT_POD_NAME_TAKEN,
+                      "pod %s/%s exists and does not belong to this CocoonSet: it is left alone, delete it to go on",
+                      op_pass_namespace(pass), pod_name);
+    }
+    cc_object_unref(object);
+}
+
 int op_create_agent(struct op_pass *pass, int32_t slot, bool force_restore, enum op_create_outcome *ret,
                     struct cc_err *err) {
     const char *set_name = op_pass_set_name(pass);
@@ -190,6 +208,8 @@ int op_create_agent(struct op_pass *pass, int32_t slot, bool force_restore, enum
     rc = create(pass, &blueprint, ret, err);
     if (rc != 0)
         return cc_err_wrap(err, "create agent %s", blueprint.pod_name);
+    if (*ret == OP_CREATE_EXISTS)
+        report_foreign_pod(pass, blueprint.pod_name);
     return 0;
 }
 

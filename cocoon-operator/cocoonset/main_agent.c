@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "cocoonset/create.h"
+#include "cocoonset/migrate.h"
 #include "cocoonset/rebuild.h"
 #include "cocoonset/status.h"
 #include "cocoonset/unsuspend.h"
@@ -25,13 +26,6 @@ const char *op_failure_reason(const struct cc_pod *pod) {
     if (cc_pod_is_lifecycle_failed(pod))
         return OP_EVENT_POD_LIFECYCLE_FAILED;
     return cc_pod_is_failed(pod) ? OP_EVENT_MAIN_AGENT_FAILED : NULL;
-}
-
-/* A migration is due: the hibernate annotation is then its quiesce, and clearing it would let the node lift the failure
- * and the migration start over on every pass. Without a registry migrations are refused (decision 52). */
-static bool is_off_target(const struct op_pass *pass, const struct cc_pod *pod) {
-    return op_pass_registry(pass) && !cc_text_is_empty(pass->set->node_name) && !cc_text_is_empty(pod->node_name) &&
-           !cc_text_equal(pass->set->node_name, pod->node_name);
 }
 
 /* Drifted main, terminal or not: the rebuild budget decides (decision 7). */
@@ -75,7 +69,9 @@ int op_step_failed_main(struct op_pass *pass, bool *ret_ends, struct cc_reconcil
         return 0;
     }
     *ret_ends = true;
-    if (!is_off_target(pass, main->pod)) {
+    /* A migration is due: the hibernate annotation is then its quiesce, and clearing it would let the node lift the
+     * failure and the migration start over on every pass. Without a registry migrations are refused (decision 52). */
+    if (!op_pass_registry(pass) || !op_is_off_target(pass->set, main->pod)) {
         int rc = op_unsuspend(pass, err);
         if (rc != 0)
             return rc;

@@ -332,8 +332,22 @@ static void asleep_registry_less(struct provider_bench *bench) {
     ck_assert_int_eq(provider_bench_delete(bench, "demo-0", NULL), 0);
     ck_assert(!fake_host_has_snapshot(bench->host, N));
 }
+/* Asked to wake, and the wake fails: the local snapshot is still the only copy when its pod is rebuilt. */
+static void not_yet_awake_registry_less(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    ck_assert(fake_kube_touch(bench->server, "pods", "ns", "demo-0", OWNED));
+    ck_assert_int_eq(provider_bench_change(bench, "demo-0", CC_KEY_HIBERNATE "=true", NULL), 0);
+    fake_kube_put_text(bench->server, "{'apiVersion':'cocoonset.cocoonstack.io/v1','kind':'CocoonSet',"
+                                      "'metadata':{'name':'demo','namespace':'ns'},'spec':{}}");
+    fake_host_fail_always(bench->host, "vm clone", (struct fake_fault){.kind = FAKE_FAIL});
+    ck_assert_int_eq(provider_bench_change(bench, "demo-0", CC_KEY_HIBERNATE, NULL), 0);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+    ck_assert_int_eq(provider_bench_delete(bench, "demo-0", NULL), 0);
+    ck_assert(fake_host_has_snapshot(bench->host, N));
+}
 START_TEST(delete__asleep_registry_less) {
     provider_bench_run(&(struct provider_bench_options){.no_registry = true}, asleep_registry_less);
+    provider_bench_run(&(struct provider_bench_options){.no_registry = true}, not_yet_awake_registry_less);
 }
 END_TEST
 

@@ -229,7 +229,8 @@ static void look_at_pod_delete(struct sim_daemon *daemon, const char *pod) {
     struct sim_vm *vm = sim_ledger_of_pod(world, pod);
 
     /* A failed pod is rebuilt (contract/03 11-13), whatever still lives under it: it is only lost when awake. */
-    if (vm && daemon->kind == SIM_OPERATOR && has_failed(sim_pod(world, pod)) && sim_ledger_is_live(world, vm->name))
+    if (vm && daemon->kind == SIM_OPERATOR && has_failed(sim_pod(world, pod)) &&
+        (sim_ledger_is_live(world, vm->name) || (vm->is_sub_agent && !world->has_registry)))
         sim_ledger_permit(world, vm, "its pod had failed");
 
     if (vm && daemon->kind == SIM_NODE && !is_pod_deleting(world, vm) && sim_doubt_is_open(daemon, "vm", vm->name))

@@ -1,6 +1,8 @@
 /* What happens to one call that leaves a daemon: latency, faults, the daemon's death. */
 #include "sim.h"
 
+#include <string.h>
+
 #include "aio/fiber.h"
 #include "base/error.h"
 
@@ -52,7 +54,14 @@ static const struct {
     {SIM_PORT_HOST, SIM_CLI_HANGS_AFTER, SIM_WAY_LOST, true},
 };
 
-static void draw_way(struct sim_world *world, struct sim_passage *passage) {
+/* What an API server never answers to this verb is not drawn for it. */
+static bool can_happen(enum sim_fault fault, const char *what) {
+    if (fault == SIM_KUBE_CONFLICT)
+        return strncmp(what, "PATCH", 5) == 0 || strncmp(what, "PUT", 3) == 0;
+    return fault != SIM_KUBE_INVALID || strncmp(what, "DELETE", 6) != 0;
+}
+
+static void draw_way(struct sim_world *world, struct sim_passage *passage, const char *what) {
     if (sim_fault_hits(world, SIM_KILL_BEFORE, passage->writes)) {
         passage->way = SIM_WAY_KILL_BEFORE;
         return;
@@ -63,7 +72,7 @@ static void draw_way(struct sim_world *world, struct sim_passage *passage) {
     }
     for (size_t i = 0; i < CC_ARRAY_LENGTH(drawn); i++) {
         if (drawn[i].port != passage->port || (drawn[i].only_writes && !passage->writes) ||
-            !sim_fault_hits(world, drawn[i].fault, passage->writes))
+            !can_happen(drawn[i].fault, what) || !sim_fault_hits(world, drawn[i].fault, passage->writes))
             continue;
         passage->way = drawn[i].way;
         passage->fault = drawn[i].fault;
@@ -83,7 +92,7 @@ void sim_port_decide(struct sim_daemon *daemon, enum sim_port port, bool writes,
         if (world->calls == world->options->crash_call)
             ret->way = world->options->crash_way;
     } else {
-        draw_way(world, ret);
+        draw_way(world, ret, what);
     }
     if (ret->way != SIM_WAY_DONE)
         sim_trace(world, daemon->name, "%s -> %s", what,

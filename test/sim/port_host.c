@@ -243,7 +243,12 @@ static int snapshot_save(void *ctx, const char *snapshot, const char *vm_id, str
     /* Until the daemon says that the VM is ready again, nobody works in it: what is saved now is the newest. */
     if (vm && !daemon->is_dead)
         vm->is_quiesced = true;
-    return after_call(daemon, host_ops(ctx)->snapshot_save(ctx, snapshot, vm_id, err), err);
+    char name[128];
+    vm_of(ctx, vm_id, name, sizeof name);
+    int rc = host_ops(ctx)->snapshot_save(ctx, snapshot, vm_id, err);
+    if (rc == 0) /* it is there, and runs */
+        sim_doubt_settle(daemon, "vm", name);
+    return after_call(daemon, rc, err);
 }
 
 static int snapshot_remove(void *ctx, const char *snapshot, struct cc_err *err) {

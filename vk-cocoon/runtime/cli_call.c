@@ -51,10 +51,9 @@ const char *vk_cli_exit_text(const struct cc_exit *exit, struct cc_arena *arena)
     return cc_arena_printf(arena, "signal: SIG%s", name ? name : "UNKNOWN");
 }
 
-/* Trimmed; of a long text the end, where the error is. */
-static const char *shown_text(const struct cc_buf *text, struct cc_arena *arena) {
+const char *vk_cli_shown_text(const struct cc_buf *text, struct cc_arena *arena) {
     static const char blanks[] = " \t\r\n";
-    const char *start = text->data + strspn(text->data, blanks);
+    const char *start = text->data ? text->data + strspn(text->data, blanks) : "";
     size_t bytes = strlen(start);
 
     while (bytes > 0 && strchr(blanks, start[bytes - 1]))
@@ -97,7 +96,7 @@ static int run(struct vk_cocoon_cli *cli, struct vk_cli_call *call, bool combine
     const struct cc_buf *shown = combined ? &call->out : &call->error;
     rc = cc_err_set(err, CC_IO, "cocoon %s%s%s: %s (%s: %s)", call->verb, separator(call), call->subject,
                     vk_cli_exit_text(&exit, &call->arena), combined ? "output" : "stderr",
-                    shown_text(shown, &call->arena));
+                    vk_cli_shown_text(shown, &call->arena));
     if (err)
         err->status = exit.status;
     return rc;

@@ -46,6 +46,9 @@ CC_MUST_USE int vk_cli_options(struct vk_cocoon_cli *cli, const struct vk_cli_ca
 /* "exit status 1", "signal: SIGKILL". */
 const char *vk_cli_exit_text(const struct cc_exit *exit, struct cc_arena *arena);
 
+/* Trimmed; of a long text the end, where the error is. "" when there is none. */
+const char *vk_cli_shown_text(const struct cc_buf *text, struct cc_arena *arena);
+
 /* cocoon_cli.c */
 CC_YIELDS int vk_cli_vm_inspect(void *ctx, const char *id_or_name, const struct vk_vm **ret, struct cc_err *err);
 

@@ -4,6 +4,7 @@
 #include <check.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -401,6 +402,16 @@ static void exports(void *arg) {
     ck_assert_str_eq(err.msg, "cocoon snapshot export n: exit status 4");
     runtime.ops->transfer_free(runtime.ctx, transfer);
 
+    /* It says why, after more noise than a pipe holds. */
+    write_script("head -c 9000000 /dev/zero | tr '\\0' x >&2; echo >&2; echo 'Error: disk on fire' >&2; exit 1");
+    ck_assert_int_eq(runtime.ops->snapshot_export(runtime.ctx, "n", &transfer, &reader, &err), 0);
+    ck_assert_int_eq(reader.read(reader.ctx, bytes, sizeof bytes, &count, &err), 0);
+    ck_assert_uint_eq(count, 0);
+    ck_assert_int_eq(runtime.ops->transfer_finish(runtime.ctx, transfer, &err), CC_IO);
+    ck_assert_msg(strstr(err.msg, "cocoon snapshot export n: exit status 1 (stderr: ..."), "%s", err.msg);
+    ck_assert_msg(strstr(err.msg, "Error: disk on fire)"), "%s", err.msg);
+    runtime.ops->transfer_free(runtime.ctx, transfer);
+
     /* Given up in the middle: the child is killed. */
     write_script("exec cat /dev/zero");
     ck_assert_int_eq(runtime.ops->snapshot_export(runtime.ctx, "n", &transfer, &reader, &err), 0);
@@ -452,6 +463,19 @@ static void imports(void *arg) {
     ck_assert_int_eq(writer.write(writer.ctx, "archive", 7, &err), 0);
     ck_assert_int_eq(runtime.ops->transfer_finish(runtime.ctx, transfer, &err), CC_IO);
     runtime.ops->transfer_free(runtime.ctx, transfer);
+
+    /* It ends before it has read all: what it said counts, not the broken pipe. */
+    static char much[65536];
+    write_script("case $2 in import) echo 'Error: no room' >&2; exit 3;; esac");
+    ck_assert_int_eq(runtime.ops->snapshot_import(runtime.ctx, "n", &transfer, &writer, &err), 0);
+    int rc = 0;
+    signal(SIGPIPE, SIG_IGN);
+    for (int i = 0; i < 1000 && rc == 0; i++)
+        rc = writer.write(writer.ctx, much, sizeof much, &err);
+    ck_assert_int_eq(rc, CC_IO);
+    ck_assert_str_eq(err.msg, "cocoon snapshot import n: exit status 3 (stderr: Error: no room)");
+    runtime.ops->transfer_free(runtime.ctx, transfer);
+    calls();
 
     write_script("cat >$D/data");
     ck_assert_int_eq(runtime.ops->image_import(runtime.ctx, "r:t", &transfer, &writer, &err), 0);

@@ -322,6 +322,48 @@ START_TEST(sub_agents__a_create_that_seems_to_fail) {
 }
 END_TEST
 
+/* Another's pod has the name of a slot: it is left alone, and the user hears of it. Ours, which the cache does not show
+ * yet, is no news. Records that were edited by hand count as empty, and that is said too. */
+static void foreign_pods_and_torn_records(void *arg) {
+    struct op_test t;
+
+    (void)arg;
+    op_test_begin(&t, true);
+    op_put_set(&t, 1, SPEC("1"), NULL);
+    op_put_agent(&t, 0, P_RUNS);
+    fake_kube_put_pod(t.api, "ns", "demo-1", "node-a", "app=db", NULL);
+    op_settle();
+    cc_log_set_sink(op_swallow_log, NULL);
+    ck_assert_int_eq(op_pass(&t), 0);
+    cc_log_set_sink(NULL, NULL);
+    ck_assert(op_has_event(&t, "PodNameTaken"));
+    ck_assert(op_has_event(&t, "pod ns/demo-1 exists and does not belong to this CocoonSet"));
+    ck_assert_uint_eq(fake_kube_requests(t.api, "DELETE", NULL), 0);
+    ck_assert(!op_has_event(&t, "MalformedAnnotation"));
+    op_annotate_set(&t, CC_KEY_REBUILD_HISTORY, "[1, {");
+    op_settle();
+    op_passes(&t, 3);
+    ck_assert(op_has_event(&t, "annotation " CC_KEY_REBUILD_HISTORY " is not a JSON object: it counts as empty"));
+    ck_assert(!op_has_event(&t, CC_KEY_HIBERNATE_RECLAIM));
+    op_test_end(&t);
+
+    op_test_begin(&t, true);
+    op_put_set(&t, 1, SPEC("1"), NULL);
+    op_put_agent(&t, 0, P_RUNS);
+    op_settle();
+    fake_kube_hold_watches(t.api, true);
+    op_put_agent(&t, 1, P_RUNS);
+    ck_assert_int_eq(op_pass(&t), 0);
+    ck_assert(!op_has_event(&t, "PodNameTaken"));
+    fake_kube_hold_watches(t.api, false);
+    op_test_end(&t);
+}
+
+START_TEST(sub_agents__foreign_pods_and_torn_records_are_reported) {
+    cc_test_run_virtual(foreign_pods_and_torn_records, NULL);
+}
+END_TEST
+
 /* Many slots with stale tags: the forgets are one write, before the first create. */
 static void forgets_are_written_once(void *arg) {
     struct op_test t;
@@ -435,6 +477,7 @@ int main(void) {
     tcase_add_test(tests, sub_agents__failed_pods_are_rebuilt);
     tcase_add_test(tests, sub_agents__the_shortest_wait_is_reported);
     tcase_add_test(tests, sub_agents__a_create_that_seems_to_fail);
+    tcase_add_test(tests, sub_agents__foreign_pods_and_torn_records_are_reported);
     tcase_add_test(tests, sub_agents__forgets_are_written_once);
     tcase_add_loop_test(tests, sub_agents__concurrent_forgets, 0, 8);
     tcase_add_test(tests, sub_agents__without_a_registry);

@@ -1,0 +1,332 @@
+#!/usr/bin/env python3
+"""vk-cocoon as a kubelet, through the real kube-apiserver: kubectl logs and exec, figures, WebSocket exec, and who may not.
+Prints `N passed, M failed`."""
+import base64
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
+import cluster as cluster_module  # noqa: E402
+from cluster import Cluster, Mismatch, Node, enter_namespace, wait  # noqa: E402
+from scenario import Scenario, describe_failure, expect  # noqa: E402
+
+POD = "demo-0"
+STDIN_BYTES = 16 << 20
+SESSIONS = 40
+
+
+def openssl(*words, input=None):
+    subprocess.run(["openssl", *map(str, words)], input=input, check=True, text=True, stdout=subprocess.DEVNULL,
+                   stderr=subprocess.PIPE)
+
+
+class Certificates:
+    """A client authority, kube-apiserver's certificate for nodes, and one of a foreign authority with the same names."""
+
+    def __init__(self, directory):
+        self.dir = pathlib.Path(directory)
+        self.dir.mkdir(parents=True)
+        self.authority("ca")
+        self.client("ca", "apiserver", "/O=system:masters/CN=kube-apiserver-kubelet-client")
+        self.client("ca", "nobody", "/CN=nobody")
+        self.authority("foreign-ca")
+        self.client("foreign-ca", "foreign", "/O=system:masters/CN=kube-apiserver-kubelet-client")
+
+    def path(self, name):
+        return str(self.dir / name)
+
+    def authority(self, name):
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+                f"/CN={name}", "-keyout", self.path(name + ".key"), "-out", self.path(name + ".crt"))
+
+    def client(self, authority, name, subject):
+        extensions = self.dir / "client.ext"
+        extensions.write_text("extendedKeyUsage=clientAuth\nkeyUsage=digitalSignature\n")
+        openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", subject, "-keyout",
+                self.path(name + ".key"), "-out", self.path(name + ".csr"))
+        openssl("x509", "-req", "-in", self.path(name + ".csr"), "-CA", self.path(authority + ".crt"), "-CAkey",
+                self.path(authority + ".key"), "-CAcreateserial", "-days", "2", "-extfile", extensions, "-out",
+                self.path(name + ".crt"))
+
+    def context(self, name=None):
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        if name:
+            context.load_cert_chain(self.path(name + ".crt"), self.path(name + ".key"))
+        return context
+
+
+class RealNode(Node):
+    """Its CLI runs guest commands that begin with the word `guest` for real, here: the simulated guest knows but a few."""
+
+    def start(self):
+        wrapper = self.dir / "cocoon-wrapper"
+        wrapper.write_text('#!/bin/sh\ncase "$1 $2: $* " in\n"vm exec:"*" -- guest "*)\n'
+                           '    while [ "$1" != -- ]; do shift; done\n    shift 2\n    exec "$@" ;;\nesac\n'
+                           f'exec {self.cluster.build / "cocoon-sim"} "$@"\n')
+        wrapper.chmod(0o755)
+        self.vk.env["VK_COCOON_BIN"] = str(wrapper)
+        return super().start()
+
+
+class Suite:
+    def __init__(self, cluster, certificates):
+        self.cluster, self.certificates = cluster, certificates
+        self.node = cluster.nodes[0]
+
+    # --- ways in --------------------------------------------------------------------------------------------------------
+    def kubectl(self, *words, input=b"", timeout=60):
+        return subprocess.run(["kubectl", *words], env=self.cluster.env, input=input, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=timeout)
+
+    def exec(self, *command, flags=(), **options):
+        return self.kubectl("exec", *flags, POD, "--", "guest", *command, **options)
+
+    def connect(self, certificate=None):
+        raw = socket.create_connection((f"{self.node.subnet}.1", self.node.kubelet_port), timeout=30)
+        return self.certificates.context(certificate).wrap_socket(raw)
+
+    def request(self, path, certificate=None, token=None, method="GET"):
+        """Status and body, straight from the node."""
+        with self.connect(certificate) as connection:
+            bearer = f"Authorization: Bearer {token}\r\n" if token else ""
+            connection.sendall(f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n{bearer}\r\n"
+                               .encode())
+            answer = b""
+            while chunk := connection.recv(65536):
+                answer += chunk
+        head, _, body = answer.partition(b"\r\n\r\n")
+        return int(head.split()[1]), body.decode()
+
+    # --- what must hold -------------------------------------------------------------------------------------------------
+    def test_logs(self):
+        done = self.kubectl("logs", POD)
+        expect("exit status of logs", (done.returncode, done.stderr), (0, b""))
+        lines = done.stdout.decode().splitlines()
+        if len(lines) < 2 or "cloud-hypervisor" not in lines[0]:
+            raise Mismatch(f"logs: {lines}")
+        expect("logs --tail=1", self.kubectl("logs", "--tail=1", POD).stdout.decode().splitlines(), lines[-1:])
+        expect("logs --limit-bytes=5", self.kubectl("logs", "--limit-bytes=5", POD).stdout, done.stdout[:5])
+
+    def test_logs_follow(self):
+        follower = subprocess.Popen(["kubectl", "logs", "-f", POD], env=self.cluster.env, stdout=subprocess.PIPE)
+        try:
+            if b"cloud-hypervisor" not in follower.stdout.readline():
+                raise Mismatch("logs -f gives nothing")
+            time.sleep(3)
+            expect("logs -f goes on", follower.poll(), None)
+        finally:
+            follower.kill()
+            follower.wait()
+            follower.stdout.close()
+
+    def test_exec_output(self):
+        done = self.exec("sh", "-c", "echo out; echo err >&2")
+        expect("exec", (done.returncode, done.stdout, done.stderr), (0, b"out\n", b"err\n"))
+
+    def test_exec_exit_code(self):
+        done = self.exec("sh", "-c", "exit 7")
+        expect("exit code", done.returncode, 7)
+        if b"exit code 7" not in done.stderr:
+            raise Mismatch(f"kubectl says {done.stderr}")
+
+    def test_exec_signal(self):
+        expect("exit code of a killed command", self.exec("sh", "-c", "kill -9 $$").returncode, 137)
+
+    def test_exec_words(self):
+        done = self.exec("printf", "%s|", "a+b&c;d é", "", "--", "x y")
+        expect("argv", done.stdout.decode(), "a+b&c;d é||--|x y|")
+
+    def test_exec_early_stdin(self):
+        for _ in range(5):
+            started = time.monotonic()
+            done = self.exec("cat", flags=["-i"], input=b"a")
+            expect("cat", (done.returncode, done.stdout), (0, b"a"))
+            if time.monotonic() - started > 20:
+                raise Mismatch("exec of cat hangs")
+
+    def test_exec_large_stdin(self):
+        data = os.urandom(1 << 20) * (STDIN_BYTES >> 20)
+        done = self.exec("sha256sum", flags=["-i"], input=data, timeout=180)
+        expect("sha256sum", (done.returncode, done.stdout[:64].decode()), (0, hashlib.sha256(data).hexdigest()))
+
+    def test_exec_large_output(self):
+        done = self.exec("seq", "1", "2000000", timeout=180)
+        expect("seq", (done.returncode, len(done.stdout), done.stdout[-8:]), (0, 14888896, b"2000000\n"))
+
+    def test_exec_many(self):
+        def one(number):
+            done = self.exec("sh", "-c", f"echo {number}; exit {number % 5}", timeout=180)
+            return done.returncode, done.stdout
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            for number, have in enumerate(pool.map(one, range(SESSIONS))):
+                expect(f"session {number}", have, (number % 5, f"{number}\n".encode()))
+
+    def test_exec_canceled(self):
+        """A client that goes takes its command along."""
+        mark = f"{int(time.time())}77"
+        client = subprocess.Popen(["kubectl", "exec", POD, "--", "guest", "sleep", mark], env=self.cluster.env)
+
+        def running():
+            return subprocess.run(["pgrep", "-f", f"^sleep {mark}$"], stdout=subprocess.PIPE, check=False).stdout
+        try:
+            wait("the command runs", 20, running)
+        finally:
+            client.kill()
+            client.wait()
+        wait("the command has ended", 20, lambda: not running())
+
+    def test_audit(self):
+        expect("exit code", self.exec("sh", "-c", "exit 9").returncode, 9)
+        log = pathlib.Path(self.node.vk.log).read_text(errors="replace")
+        lines = [line for line in log.splitlines() if "exec session" in line and "exit 9" in line]
+        expect("audit lines of one session", len(lines), 1)
+        if "kube-apiserver-kubelet-client" not in lines[0] or f"default/{POD}" not in lines[0]:
+            raise Mismatch(f"audit: {lines[0]}")
+
+    def test_websocket(self):
+        with self.connect("apiserver") as connection:
+            key = base64.b64encode(os.urandom(16)).decode()
+            connection.sendall(
+                f"GET /exec/default/{POD}/agent?command=guest&command=sh&command=-c&command=read+x%3B+echo+got+$x%3B+exit+3&input=1&output=1&error=1"
+                f" HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Protocol: v4.channel.k8s.io\r\n\r\n".encode())
+            stream = connection.makefile("rb")
+            expect("status", stream.readline().split()[1], b"101")
+            while stream.readline() != b"\r\n":
+                pass
+            message, mask = b"\0hello\n", b"\1\2\3\4"
+            connection.sendall(bytes([0x82, 0x80 | len(message)]) + mask +
+                               bytes(b ^ mask[i & 3] for i, b in enumerate(message)))
+            channels = {}
+            while True:
+                opcode, length = stream.read(2)
+                if length == 126:
+                    length = struct.unpack(">H", stream.read(2))[0]
+                payload = stream.read(length)
+                if opcode == 0x88:
+                    break
+                if payload:
+                    channels[payload[0]] = channels.get(payload[0], b"") + payload[1:]
+            expect("stdout", channels.get(1), b"got hello\n")
+            status = json.loads(channels[3])
+            expect("status", (status["reason"], status["details"]["causes"]),
+                   ("NonZeroExitCode", [{"reason": "ExitCode", "message": "3"}]))
+
+    def token(self, name, *rules):
+        self.kubectl("create", "serviceaccount", name)
+        for number, rule in enumerate(rules):
+            self.kubectl("create", "clusterrole", f"{name}-{number}", *rule)
+            self.kubectl("create", "clusterrolebinding", f"{name}-{number}", f"--clusterrole={name}-{number}",
+                         f"--serviceaccount=default:{name}")
+        return self.kubectl("create", "token", name).stdout.decode().strip()
+
+    def test_access(self):
+        exec_path = f"/exec/default/{POD}/agent?command=true&output=1"
+        paths = ["/pods", "/runningpods/", f"/containerLogs/default/{POD}/agent", exec_path, f"/attach/default/{POD}/agent",
+                 f"/portForward/default/{POD}", "/stats/summary", "/metrics/resource", "/healthz", "/no-such-path"]
+        powerless = self.token("powerless")
+        for path in paths:
+            for what, options, want in (("nobody", {}, 401), ("foreign certificate", {"certificate": "foreign"}, 401),
+                                        ("bad token", {"token": "nonsense"}, 401),
+                                        ("certificate without right", {"certificate": "nobody"}, 403),
+                                        ("token without right", {"token": powerless}, 403)):
+                for method in ("GET", "POST"):
+                    expect(f"{method} {path} as {what}", self.request(path, method=method, **options)[0], want)
+        for path in ["/pods", "/runningpods/", f"/containerLogs/default/{POD}/agent", "/stats/summary", "/metrics/resource",
+                     "/healthz"]:
+            expect(path, self.request(path, "apiserver")[0], 200)
+        expect("unknown path", self.request("/no-such-path", "apiserver")[0], 404)
+        expect("exec without an upgrade", self.request(exec_path, "apiserver")[0], 400)
+
+    def test_rights(self):
+        """get nodes/metrics reads figures and nothing else; get nodes/proxy does not run commands (decision 67)."""
+        metrics = self.token("reader", ["--verb=get", "--resource=nodes/metrics,nodes/stats"])
+        expect("/metrics/resource", self.request("/metrics/resource", token=metrics)[0], 200)
+        expect("/stats/summary", self.request("/stats/summary", token=metrics)[0], 200)
+        expect("/pods", self.request("/pods", token=metrics)[0], 403)
+        proxy = self.token("proxy", ["--verb=get", "--resource=nodes/proxy"])
+        expect("/pods by proxy", self.request("/pods", token=proxy)[0], 200)
+        expect("exec by get", self.request(f"/exec/default/{POD}/agent?command=true&output=1", token=proxy)[0], 403)
+
+    def test_figures(self):
+        status, text = self.request("/metrics/resource", "apiserver")
+        expect("status", status, 200)
+        for name in ("node_cpu_usage_seconds_total ", "node_memory_working_set_bytes ",
+                     f'pod_memory_working_set_bytes{{namespace="default",pod="{POD}"}}',
+                     f'container_cpu_usage_seconds_total{{namespace="default",pod="{POD}",container="agent"}}'):
+            if name not in text:
+                raise Mismatch(f"{name} is missing in {text}")
+        summary = json.loads(self.request("/stats/summary", "apiserver")[1])
+        expect("node", summary["node"]["nodeName"], self.node.name)
+        pod = next(p for p in summary["pods"] if p["podRef"]["name"] == POD)
+        if pod["containers"][0]["memory"]["workingSetBytes"] <= 0:
+            raise Mismatch(f"no memory: {pod}")
+        names = sorted(p["metadata"]["name"] for p in json.loads(self.request("/pods", "apiserver")[1])["items"])
+        expect("/pods", names, sorted(self.cluster.pods()))
+        running = json.loads(self.request("/runningpods/", "apiserver")[1])["items"]
+        expect("/runningpods/", sorted(p["metadata"]["name"] for p in running), names)
+
+
+def main():
+    directory = tempfile.mkdtemp(prefix="cocoon-kubelet-")
+    certificates = Certificates(pathlib.Path(directory) / "pki")
+    os.environ["KUBE_APISERVER_FLAGS"] = " ".join([
+        f"--client-ca-file={certificates.path('ca.crt')}",
+        f"--kubelet-client-certificate={certificates.path('apiserver.crt')}",
+        f"--kubelet-client-key={certificates.path('apiserver.key')}", "--kubelet-preferred-address-types=InternalIP"])
+    cluster_module.Node = RealNode
+    cluster = Cluster(directory, os.environ.get("VARIANT") or "release")
+    passed = failed = 0
+    try:
+        cluster.start_servers()
+        cluster.start_daemons()
+        scenario = Scenario(cluster, lambda text: None)
+        scenario.create()
+        suite = Suite(cluster, certificates)
+        wanted = sys.argv[1:]
+        for name in sorted(n for n in dir(suite) if n.startswith("test_")):
+            if wanted and name not in wanted:
+                continue
+            started = time.monotonic()
+            try:
+                getattr(suite, name)()
+                passed += 1
+                print(f"ok   {name} ({time.monotonic() - started:.1f} s)", flush=True)
+            except (Mismatch, OSError, ValueError, KeyError, StopIteration, subprocess.SubprocessError) as problem:
+                failed += 1
+                print(f"FAIL {name}: {type(problem).__name__}: {problem}", flush=True)
+        if failed:
+            print(cluster.logs_tail())
+    except Mismatch as mismatch:
+        failed += 1
+        print(f"MISMATCH: {mismatch}\n{describe_failure(cluster)}")
+    finally:
+        try:
+            statuses = cluster.stop(remove=False)
+            expect("exit statuses", set(statuses.values()), {0})
+        except Mismatch as mismatch:
+            failed += 1
+            print(f"FAIL stop: {mismatch}")
+        if not failed:
+            shutil.rmtree(directory, ignore_errors=True)
+        else:
+            print(f"logs: {directory}")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    enter_namespace()
+    sys.exit(main())

@@ -225,7 +225,7 @@ START_TEST(main_agent__a_parked_main_is_not_created_while_suspended) {
 }
 END_TEST
 
-/* The seat-release and migration steps are to come: a pin on another node leaves a running main where it is. */
+/* A pin on another node is for step 8: it quiesces the main, and nothing is rebuilt. */
 static void a_new_pin_is_no_drift(void *arg) {
     struct op_test t;
 
@@ -236,7 +236,8 @@ static void a_new_pin_is_no_drift(void *arg) {
     op_edit_spec(&t, 4, "{'nodeName':'node-b','agent':{'image':'" IMG "'}}");
     ck_assert_int_eq(op_pass(&t), 0);
     ck_assert_uint_eq(fake_kube_requests(t.api, "DELETE", NULL), 0);
-    ck_assert_str_eq(op_phase(&t), "Running");
+    ck_assert_str_eq(op_phase(&t), "Migrating");
+    ck_assert(op_is_flagged(&t, "demo-0", CC_KEY_HIBERNATE));
     op_test_end(&t);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/text.h"
 
 struct virtual_backend {
     int64_t elapsed_ns;
@@ -92,6 +93,16 @@ void cc_test_run_virtual(cc_fiber_fn fn, void *arg) {
 
 void cc_test_run_seeded(uint64_t seed, cc_fiber_fn fn, void *arg) {
     run_and_free(cc_test_loop_seeded(seed), fn, arg);
+}
+
+bool cc_test_is_slow(void) {
+    return getenv("CC_SLOW_MACHINE") != NULL;
+}
+
+int cc_test_sweep_step(void) {
+    int32_t step = 1;
+    cc_parse_int32(getenv("CC_SWEEP_STEP"), 1, 1000, &step);
+    return step;
 }
 
 int cc_test_open_fds(void) {

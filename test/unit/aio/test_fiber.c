@@ -598,10 +598,12 @@ int main(void) {
     tcase_add_test(tests, fiber__five_thousand_at_once);
     tcase_add_test(tests, fiber__measures_the_deepest_stack);
     tcase_add_test(tests, fiber__stack_overflow_hits_the_guard_page);
-    tcase_add_test(tests, fiber__limit);
+    if (!cc_test_is_slow())
+        tcase_add_test(tests, fiber__limit);
     tcase_add_test(tests, fiber__deadlock_ends_the_run);
     tcase_add_test(tests, fiber__log_context_is_inherited_at_start);
-    tcase_add_test(tests, fiber__busy_loop_lets_others_run_and_meets_its_deadline);
+    if (!cc_test_is_slow())
+        tcase_add_test(tests, fiber__busy_loop_lets_others_run_and_meets_its_deadline);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

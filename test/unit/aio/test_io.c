@@ -276,7 +276,8 @@ int main(void) {
     Suite *suite = suite_create("io");
     TCase *tests = tcase_create("all");
     tcase_add_test(tests, io__stream_larger_than_the_sockets_buffer);
-    tcase_add_test(tests, io__timeout_end_and_errors);
+    if (!cc_test_is_slow())
+        tcase_add_test(tests, io__timeout_end_and_errors);
     tcase_add_test(tests, io__endless_source_meets_the_deadline);
     tcase_add_test(tests, io__wait_for_any_of_several);
     tcase_add_test(tests, pool__runs_on_threads_and_can_be_shut_down);

@@ -412,7 +412,8 @@ int main(void) {
     tcase_add_test(tests, process__output_beyond_the_limit_is_dropped);
     tcase_add_test(tests, process__input_that_nobody_reads);
     tcase_add_test(tests, process__cancel_kills_and_reaps);
-    tcase_add_test(tests, process__run_is_killed_at_its_deadline);
+    if (!cc_test_is_slow())
+        tcase_add_test(tests, process__run_is_killed_at_its_deadline);
     tcase_add_test(tests, process__child_gets_no_descriptors_and_default_signals);
     tcase_add_test(tests, process__environment_hook_and_pipe_size);
     tcase_add_test(tests, process__no_descriptor_is_left_behind);

@@ -173,7 +173,7 @@ static void sweep(const struct scenario *which, const struct provider_bench_opti
     provider_bench_run(options, body);
     calls = calls_seen;
     ck_assert_uint_gt(calls, 3);
-    for (size_t at = 1; at <= calls; at++) {
+    for (size_t at = 1; at <= calls; at += (size_t)cc_test_sweep_step()) {
         for (int after = 0; after < 2; after++) {
             die_at = at;
             die_after = after;

@@ -1,5 +1,6 @@
 #include "kubelet/exec.h"
 
+#include <signal.h>
 #include <string.h>
 
 #include "aio/fiber.h"
@@ -111,13 +112,15 @@ static void pump_in(void *arg) {
     char *bytes cc_cleanup(cc_free_p) = cc_xmalloc(VK_LINK_READ_BYTES);
     size_t count = 0;
     bool is_taken = true;
-    while (vk_session_read(job->session, bytes, VK_LINK_READ_BYTES, &count, NULL) == 0 && count > 0) {
+    int rc;
+    while ((rc = vk_session_read(job->session, bytes, VK_LINK_READ_BYTES, &count, NULL)) == 0 && count > 0) {
         /* A command that has closed its input may go on; the client's input then ends here. */
         is_taken = is_taken && cc_io_write_all(cc_process_in(job->process), bytes, count, NULL) == 0;
-        if (!is_taken)
+        if (!is_taken && !cc_fiber_is_canceled())
             cc_process_close_in(job->process);
     }
-    cc_process_close_in(job->process);
+    if (rc == 0)
+        cc_process_close_in(job->process);
 }
 
 /* Until the outputs have ended and the child was reaped. */
@@ -133,6 +136,9 @@ static int stream(struct exec_job *job, int *ret_exit_code, struct cc_err *err) 
     int rc = cc_group_wait(&outputs, err);
     if (rc == 0)
         rc = cc_process_wait(job->process, &result, err);
+    /* Before its input ends: a command must not take a broken session for the end of what it was to read. */
+    if (rc != 0)
+        cc_process_kill(job->process, SIGKILL);
     cc_fiber_join_p(&input);
     if (rc == 0)
         *ret_exit_code = vk_exec_code_of(&result);

@@ -61,9 +61,7 @@ const char *vk_session_protocol(const struct vk_session *session) {
 }
 
 int vk_session_run(struct vk_session *session, struct cc_err *err) {
-    int rc = session->ops->run(session, err);
-    vk_session_end_input(session);
-    return rc;
+    return session->ops->run(session, err);
 }
 
 int vk_session_wait_ready(struct vk_session *session, struct cc_err *err) {

@@ -30,7 +30,8 @@ CC_YIELDS struct vk_session *vk_session_open(const struct cc_http_server_request
 void vk_session_free(struct vk_session *session); /* NULL is fine */
 const char *vk_session_protocol(const struct vk_session *session); /* for logs */
 
-/* Receives until the client goes: on one fiber, while others use what follows. */
+/* Receives until the client goes: on one fiber, while others use what follows. That is not the end of stdin: who has no
+ * client any more ends the command before its input. */
 CC_YIELDS CC_MUST_USE int vk_session_run(struct vk_session *session, struct cc_err *err);
 /* Waits until all streams that the client asked for are there; TIMEOUT after VK_SESSION_STREAMS_MS. */
 CC_YIELDS CC_MUST_USE int vk_session_wait_ready(struct vk_session *session, struct cc_err *err);

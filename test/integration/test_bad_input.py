@@ -512,6 +512,26 @@ def guest_dies_while_running(lane):
 
 
 @case("deaths")
+def hung_inspect_holds_up_nobody_else(lane):
+    """One guest dies and the look at it hangs; another dies meanwhile and must be started all the same."""
+    lane.create("slow")
+    lane.create("quick")
+    slow, quick = lane.vm_of("slow-0"), lane.vm_of("quick-0")
+    inspects = lane.calls("vm.inspect")
+    lane.fault("vm.inspect", "hang 12000")
+    os.kill(guest_pid(lane, slow), signal.SIGKILL)
+    wait("the look hangs", 10, lambda: lane.calls("vm.inspect") > inspects)
+    os.kill(guest_pid(lane, quick), signal.SIGKILL)
+    lane.forget_guest(slow)
+    lane.forget_guest(quick)
+    wait("the other guest runs", 8, lambda: lane.node.vms()[quick]["state"] == "running")
+    lane.clear()
+    wait("the slow one, too", 30, lambda: lane.node.vms()[slow]["state"] == "running")
+    lane.delete("slow")
+    lane.delete("quick")
+
+
+@case("deaths")
 def guest_dies_while_hibernating(lane):
     """It dies before it was saved: its memory is lost, said so, and the set does not hang for ever."""
     vm_name = lane.vm_of("dies-0")
@@ -567,14 +587,14 @@ def lease_case(label, content):
             lane.node.vk.stop()
             lane.node.vk.start()
             wait("ready", 20, lambda: b"ok" in ready(lane.node))
-            if label != "empty":
-                lane.said("leases.json", patience=45)
+            lane.said("leases.json", patience=45)
             time.sleep(1)
             if lane.pod("leased-0")["status"].get("podIP") != address:
                 raise Mismatch("the address was dropped over a file that cannot be read")
             lane.count(vm_name)
         finally:
             path.write_text(good)
+        lane.said("lease file is readable again", patience=40)
         lane.settled("leased", "Running")
         if lane.pod("leased-0")["status"].get("podIP") != address:
             raise Mismatch("the address changed")
@@ -789,12 +809,15 @@ def pod_annotation_case(key, value, says=None):
             lane.create("marked", replicas=1)
         lane.settled("marked", "Running")
         before = lane.count(lane.vm_of("marked-0"))
+        uid = lane.pod("marked-0")["metadata"]["uid"]
         lane.mark()
         lane.annotate(f"{PODS}/marked-0", **{key: value})
         time.sleep(1)
         if key.endswith("probe-port"):  # a part of what is asked for: the operator makes the pod anew
             before = 0
             lane.forget_guest(lane.vm_of("marked-0"))
+            wait("a new pod", 30, lambda: (lane.pod("marked-0") or {"metadata": {"uid": uid}})["metadata"]["uid"] != uid)
+            wait("its VM", 30, lambda: lane.pod("marked-0")["metadata"]["annotations"].get(VM + "lifecycle-state") == "ready")
             lane.settled("marked", "Running")
         if says:
             lane.said("marked-0", says)

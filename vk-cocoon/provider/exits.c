@@ -1,6 +1,8 @@
 /* VM exits: contract/07 15.1-15.2, contract/06 chapter 4 and 5.2, decisions 44 and 50. */
 #include "provider/provider_internal.h"
 
+#include <utlist.h>
+
 #include "base/alloc.h"
 #include "base/text.h"
 #include "obs/log.h"
@@ -137,6 +139,45 @@ void vk_vm_gone(struct vk_provider *provider, struct vk_entry *entry) {
     vk_entry_unpin(provider, entry);
 }
 
+/* --- one task a pod: a VM whose look or start hangs must not hold up the events of the others
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+struct exit_task {
+    struct vk_job *job;
+    bool again; /* an event came while the last one was at work */
+};
+
+static void exit_task_free(void *argument) {
+    struct exit_task *task = argument;
+
+    vk_job_free(task->job);
+    free(task);
+}
+
+static void exit_task_run(void *argument) {
+    struct exit_task *task = argument;
+
+    do {
+        task->again = false;
+        vk_vm_gone(task->job->provider, task->job->entry);
+    } while (task->again && !cc_fiber_is_canceled());
+}
+
+static void handle_apart(struct vk_provider *provider, struct vk_entry *entry) {
+    struct vk_task *running;
+    struct exit_task *task;
+
+    DL_FOREACH(provider->tasks, running) {
+        if (running->run == exit_task_run && ((struct exit_task *)running->arg)->job->entry == entry) {
+            ((struct exit_task *)running->arg)->again = true;
+            return;
+        }
+    }
+    task = CC_NEW(struct exit_task);
+    task->job = vk_job_new(provider, entry, "exit", false);
+    vk_task_start(provider, "vm exit", false, exit_task_run, task, exit_task_free);
+}
+
 /* --- the stream
  * ---------------------------------------------------------------------------------------------------------------- */
 
@@ -154,7 +195,7 @@ static void on_event(void *ctx, const struct vk_event *event) {
         return;
     entry = vk_entry_of_vm(stream->provider, event->vm->id, event->vm->name);
     if (entry)
-        vk_vm_gone(stream->provider, entry);
+        handle_apart(stream->provider, entry);
 }
 
 static void on_started(void *ctx) {

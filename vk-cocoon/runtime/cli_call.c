@@ -1,4 +1,6 @@
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -6,6 +8,7 @@
 #include "runtime/cli_internal.h"
 
 /* Room that the surrounding words take in an error message. */
+#define SLOW_SECONDS 60 /* the first word about a call that still runs; then after twice as long each time */
 #define MESSAGE_TEXT_BYTES (CC_ERR_MESSAGE_BYTES - 140)
 
 void vk_cli_call_init(struct vk_cli_call *call, const char *verb, const char *subject) {
@@ -79,6 +82,25 @@ static const char *separator(const struct vk_cli_call *call) {
     return call->subject[0] ? " " : "";
 }
 
+/* A clone or a save may rightly take minutes; whoever waits for one that hangs must be able to see where. */
+struct slow {
+    struct cc_timer timer;
+    const struct vk_cli_call *call;
+    struct cc_loop *loop;
+    int64_t seconds; /* so long it has been running when the timer fires */
+};
+
+static void say_slow(struct cc_timer *timer) {
+    struct slow *slow = cc_container_of(timer, struct slow, timer);
+    char seconds[32];
+
+    snprintf(seconds, sizeof seconds, "%" PRId64, slow->seconds);
+    cc_log_warn("cocoon call still running", CC_KV("verb", slow->call->verb), CC_KV("subject", slow->call->subject),
+                CC_KV("seconds", seconds));
+    cc_timer_start(slow->loop, timer, cc_mono_add_ms(timer->due, slow->seconds * 1000));
+    slow->seconds *= 2;
+}
+
 static int run(struct vk_cocoon_cli *cli, struct vk_cli_call *call, bool combined, struct cc_err *err) {
     struct cc_process_options options;
     struct cc_exit exit = {0};
@@ -87,7 +109,11 @@ static int run(struct vk_cocoon_cli *cli, struct vk_cli_call *call, bool combine
     if (rc != 0)
         return rc;
     cc_log_debug("cocoon call", CC_KV("arguments", vk_arguments_text(&call->arguments)));
+
+    struct slow slow = {.timer.fire = say_slow, .call = call, .loop = cc_loop_current(), .seconds = SLOW_SECONDS};
+    cc_timer_start(slow.loop, &slow.timer, cc_mono_add_ms(cc_now_mono(), slow.seconds * 1000));
     rc = cc_process_run_with(&options, NULL, 0, &call->out, combined ? NULL : &call->error, &exit, err);
+    cc_timer_stop(slow.loop, &slow.timer);
     if (rc != 0)
         return vk_cli_start_failed(cli, call->verb, rc, err);
     if (exit.signal == 0 && exit.status == 0)
@@ -110,6 +136,19 @@ int vk_cli_run_json(struct vk_cocoon_cli *cli, struct vk_cli_call *call, size_t 
     if (rc == 0 && call->out.overflown)
         rc = cc_err_set(err, CC_LIMIT, "cocoon %s%s%s: output of %s is longer than %zu bytes", call->verb,
                         separator(call), call->subject, cli->binary, out_limit);
+    return rc;
+}
+
+int vk_cli_ask_json(struct vk_cocoon_cli *cli, struct vk_cli_call *call, size_t out_limit, struct cc_err *err) {
+    struct cc_mono end = cc_mono_add_ms(cc_now_mono(), VK_CLI_ASK_MS);
+    bool is_ours = cc_mono_is_before(end, cc_deadline());
+    CC_DEADLINE_MS(VK_CLI_ASK_MS);
+
+    int rc = vk_cli_run_json(cli, call, out_limit, err);
+    /* To the caller its own deadline means something else than a cocoon that hangs. */
+    if (rc == CC_TIMEOUT && is_ours)
+        rc = cc_err_set(err, CC_IO, "cocoon %s%s%s: %s gave no answer within %d s", call->verb, separator(call),
+                        call->subject, cli->binary, VK_CLI_ASK_MS / 1000);
     return rc;
 }
 

@@ -31,6 +31,11 @@ void vk_cli_call_done(struct vk_cli_call *call);
  * phrases in is vk_cli_call_text. out_limit bounds stdout: more than that is CC_LIMIT. */
 CC_YIELDS CC_MUST_USE int vk_cli_run_json(struct vk_cocoon_cli *cli, struct vk_cli_call *call, size_t out_limit,
                                           struct cc_err *err);
+/* The same for a question that cocoon answers from its records: a binary that hangs must not hold up whoever asks (the
+ * start of the daemon, the events of all VMs). After VK_CLI_ASK_MS it is CC_IO: inconclusive (decision 50). */
+#define VK_CLI_ASK_MS 60000
+CC_YIELDS CC_MUST_USE int vk_cli_ask_json(struct vk_cocoon_cli *cli, struct vk_cli_call *call, size_t out_limit,
+                                          struct cc_err *err);
 /* Style "combined". */
 CC_YIELDS CC_MUST_USE int vk_cli_run_combined(struct vk_cocoon_cli *cli, struct vk_cli_call *call, struct cc_err *err);
 /* All that a failed call has printed on stderr (json) or at all (combined). */

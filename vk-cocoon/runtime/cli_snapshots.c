@@ -57,7 +57,7 @@ int vk_cli_snapshot_inspect(void *ctx, const char *snapshot, struct vk_snapshot_
     vk_cli_call_init(&call, "snapshot inspect", snapshot);
     int rc = vk_arguments_snapshot_inspect(&call.arguments, snapshot, err);
     if (rc == 0)
-        rc = vk_cli_run_json(cli, &call, VK_RECORD_BYTES_MAX, err);
+        rc = vk_cli_ask_json(cli, &call, VK_RECORD_BYTES_MAX, err);
     if (rc == CC_IO && vk_output_says(vk_cli_call_text(&call), VK_PHRASE_SNAPSHOT_ABSENT)) {
         if (err)
             err->code = CC_NOT_FOUND;
@@ -82,7 +82,7 @@ int vk_cli_snapshot_list(void *ctx, struct vk_snapshot_list *ret, struct cc_err 
 
     vk_cli_call_init(&call, "snapshot list", "");
     vk_arguments_snapshot_list(&call.arguments);
-    int rc = vk_cli_run_json(cli, &call, VK_LIST_BYTES_MAX, err);
+    int rc = vk_cli_ask_json(cli, &call, VK_LIST_BYTES_MAX, err);
     if (rc == 0 && (rc = vk_snapshot_list_parse(call.out.data, call.out.len, ret, err)) != 0)
         vk_cli_garbage(cli, &call, err);
     return rc;

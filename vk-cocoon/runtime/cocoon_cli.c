@@ -36,7 +36,7 @@ static int vm_list(void *ctx, struct vk_vm_list *ret, struct cc_err *err) {
 
     vk_cli_call_init(&call, "vm list", "");
     vk_arguments_vm_list(&call.arguments);
-    int rc = vk_cli_run_json(cli, &call, VK_LIST_BYTES_MAX, err);
+    int rc = vk_cli_ask_json(cli, &call, VK_LIST_BYTES_MAX, err);
     if (rc == 0 && (rc = vk_vm_list_parse(call.out.data, call.out.len, ret, err)) != 0)
         vk_cli_garbage(cli, &call, err);
     return rc;
@@ -50,7 +50,7 @@ int vk_cli_vm_inspect(void *ctx, const char *id_or_name, const struct vk_vm **re
     int rc = vk_arguments_vm_inspect(&call.arguments, id_or_name, err);
     if (rc != 0)
         return rc;
-    rc = vk_cli_run_json(cli, &call, VK_RECORD_BYTES_MAX, err);
+    rc = vk_cli_ask_json(cli, &call, VK_RECORD_BYTES_MAX, err);
     if (rc == CC_IO && vk_output_says(vk_cli_call_text(&call), VK_PHRASE_VM_ABSENT)) {
         if (err)
             err->code = CC_NOT_FOUND;

@@ -49,6 +49,23 @@ static void starts_a_stopped_vm(struct provider_bench *bench) {
 }
 BENCH_TEST(exit__stopped_vm_is_started, starts_a_stopped_vm)
 
+/* The look at one VM hangs; the event of another must not wait for it. */
+static void hung_look(struct provider_bench *bench) {
+    make(bench);
+    provider_bench_make(bench, "other-0", RUN_POD ",vm.cocoonstack.io/name=vk-ns-other-0-aaaaaa");
+    provider_bench_sleep(3000);
+    fake_host_fail_nth(bench->host, "vm inspect", 1, (struct fake_fault){.kind = FAKE_DELAY, .delay_ms = 20000});
+    fake_host_set_vm_state(bench->host, N, "stopped", true);
+    provider_bench_sleep(1000);
+    fake_host_set_vm_state(bench->host, "vk-ns-other-0-aaaaaa", "stopped", true);
+    provider_bench_sleep(2000);
+    ck_assert_str_eq(fake_host_vm_state(bench->host, "vk-ns-other-0-aaaaaa"), "running");
+    ck_assert_str_eq(fake_host_vm_state(bench->host, N), "stopped");
+    provider_bench_sleep(20000);
+    ck_assert_str_eq(fake_host_vm_state(bench->host, N), "running");
+}
+BENCH_TEST(exit__hung_look_holds_up_no_other, hung_look)
+
 static void false_alarm(struct provider_bench *bench) {
     make(bench);
     struct vk_vm *record = vk_vm_clone(entry_of(bench)->vm);
@@ -341,6 +358,7 @@ int main(void) {
     TCase *tcase = tcase_create("exits");
 
     tcase_add_test(tcase, exit__stopped_vm_is_started);
+    tcase_add_test(tcase, exit__hung_look_holds_up_no_other);
     tcase_add_test(tcase, exit__event_alone_proves_nothing);
     tcase_add_test(tcase, exit__vanished_vm_evicts);
     tcase_add_test(tcase, exit__hibernating_is_left_alone);

@@ -237,15 +237,39 @@ int vk_hibernate(struct vk_provider *provider, struct vk_entry *entry, const cha
     return rc;
 }
 
+/* The owed remove. It was owed because nobody knew what the first one had done, so it is asked again first: a guest that
+ * still runs has gone on since its snapshot, which must not be all that is left of it. *ret_is_awake: it was spared. */
+static int finish(struct hibernate *work, bool *ret_is_awake, struct cc_err *err) {
+    const struct vk_runtime *runtime = &work->provider->options.runtime;
+    const struct vk_vm *now = NULL;
+    int rc = runtime->ops->inspect(runtime->ctx, work->vm_id, &now, err);
+
+    *ret_is_awake = rc == 0 && vk_vm_is_running(now);
+    vk_vm_unref(now);
+    if (rc != 0 && rc != CC_NOT_FOUND) {
+        cc_ignore(cc_err_wrap(err, "remove vm %s", work->vm_id), "the code is kept");
+        return failed(work, "HibernateRemoveFailed", rc);
+    }
+    if (!*ret_is_awake)
+        return remove_and_report(work, work->entry->published_id == NULL, err);
+    work->entry->remove_owed = false;
+    compensate(work);
+    return 0;
+}
+
 int vk_hibernate_finish(struct vk_provider *provider, struct vk_entry *entry, const char **ret_reason,
                         struct cc_err *err) {
     struct hibernate work;
+    bool is_awake = false;
     int rc = hibernate_init(&work, provider, entry, ret_reason);
 
     if (rc == 0) {
         work.nic_dropped = vk_needs_nic_drop(&work.spec);
-        rc = remove_and_report(&work, entry->published_id == NULL, err);
+        rc = finish(&work, &is_awake, err);
     }
+    /* Whatever the pod asks for now begins anew. */
+    if (is_awake && vk_entry_has_vm(entry, work.pod->base.meta.uid, work.vm_id))
+        entry->hibernate_failed = cc_text_equal(vk_entry_state(entry), CC_STATE_FAILED);
     hibernate_done(&work);
     return rc;
 }

@@ -60,6 +60,7 @@ bool vk_lifecycle_stage(struct vk_entry *entry, const char *uid, int64_t generat
     intent->serial++;
     if (!cc_text_equal(state, CC_STATE_FAILED))
         entry->hibernate_failed = entry->inspect_timed_out = false;
+    entry->wait_abandoned = false;
     if (vk_entry_is(entry, uid)) {
         struct cc_pod *copy = vk_entry_edit(entry);
         struct cc_lifecycle lifecycle = lifecycle_of(intent);
@@ -126,7 +127,8 @@ static bool flush_locked(struct vk_provider *provider, struct vk_entry *entry, u
                 entry->intent.flushed = true;
             return true;
         }
-        if (cc_kube_is_superseded(&err)) {
+        /* A 409 that does not speak of the uid may also be a patch that lost its races: the state is not given up for it. */
+        if (cc_kube_is_superseded(&err) && (err.code != CC_CONFLICT || err.uid_mismatch)) {
             if (entry->intent.serial == serial)
                 vk_intent_drop(&entry->intent);
             return false;
@@ -178,11 +180,13 @@ void vk_lifecycle_echo(struct vk_provider *provider, struct vk_entry *entry) {
     char *state cc_cleanup(cc_free_p) = cc_xstrdup(intent->state);
     char *message cc_cleanup(cc_free_p) = cc_xstrdup(intent->message);
     bool hibernate_failed = entry->hibernate_failed, inspect_timed_out = entry->inspect_timed_out;
+    bool wait_abandoned = entry->wait_abandoned;
 
     if (!vk_lifecycle_stage(entry, uid, generation, state, message))
         return;
     entry->hibernate_failed = hibernate_failed;
     entry->inspect_timed_out = inspect_timed_out;
+    entry->wait_abandoned = wait_abandoned;
     /* Ready=True is there since the last generation: an echo is one annotation patch (10.5). */
     intent->status_done = was_flushed;
     cc_ignore(vk_lifecycle_flush(provider, entry), "the 15 s loop repeats what did not land");

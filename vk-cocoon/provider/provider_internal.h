@@ -88,6 +88,7 @@ struct vk_entry {
     bool remove_owed;       /* decision 47: snapshot durable, id cleared, `vm rm` unanswered */
     bool hibernate_failed;  /* lifecycle failed because a hibernate failed; the VM lives */
     bool inspect_timed_out; /* decision 50: lifecycle failed because nobody knows the VM's state */
+    bool wait_abandoned;    /* the wait for ready ended because the pod was asked to sleep */
     bool recheck_running;
     struct cc_mutex work; /* UpdatePod, retry, delete: one at a time */
     struct cc_mutex annotation_writes, status_writes;
@@ -408,6 +409,7 @@ enum vk_action {
 struct vk_action_input {
     bool wants_sleep, has_vm, remove_owed, hibernate_failed;
     const char *state;
+    bool wait_abandoned;
 };
 enum vk_action vk_action_choose(const struct vk_action_input *input);
 /* Runs what the pod asks for now; the work lock is held. is_retry: an owed try. Failures are recorded and owed here. */

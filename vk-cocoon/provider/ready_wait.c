@@ -8,9 +8,14 @@
 #define POLL_MS 200
 #define NUDGE_AFTER_MS 30000
 
-/* Still the VM that was awaited, and nobody wants it asleep. */
+/* Still the VM that was awaited, and nobody wants it asleep. Should the wish to sleep be withdrawn before it had any
+ * effect, the wait begins anew: vk_action_choose. */
 static bool may_write(const struct vk_job *job) {
-    return vk_job_is_current(job) && !vk_entry_wants_sleep(job->entry) && !job->entry->deleting;
+    bool is_current = vk_job_is_current(job) && !job->entry->deleting;
+
+    if (is_current && vk_entry_wants_sleep(job->entry))
+        job->entry->wait_abandoned = true;
+    return is_current && !vk_entry_wants_sleep(job->entry);
 }
 
 static bool has_address(const struct vk_job *job) {

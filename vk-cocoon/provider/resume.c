@@ -108,6 +108,8 @@ static void resume_hibernate(struct resumption *resumption) {
     rc = is_finish ? vk_hibernate_finish(provider, entry, &reason, &err) : vk_hibernate(provider, entry, &reason, &err);
     if (rc != 0)
         vk_update_failed(provider, entry, job->uid, reason, false, &err);
+    else if (vk_entry_is(entry, job->uid) && entry->vm)
+        vk_update_dispatch(provider, entry, false); /* spared, since it came up again */
     vk_refresh(provider, entry);
 }
 

@@ -17,7 +17,8 @@ enum vk_action vk_action_choose(const struct vk_action_input *input) {
     /* The hibernate was withdrawn while the VM still lives: it is as good as before. Left alone it would stay failed,
      * and the operator would replace it. */
     if (cc_text_equal(input->state, CC_STATE_HIBERNATING) ||
-        (cc_text_equal(input->state, CC_STATE_FAILED) && input->hibernate_failed))
+        (cc_text_equal(input->state, CC_STATE_FAILED) && input->hibernate_failed) ||
+        (cc_text_equal(input->state, CC_STATE_CREATING) && input->wait_abandoned))
         return VK_ACTION_RECOVER;
     return VK_ACTION_NONE;
 }
@@ -27,6 +28,7 @@ static enum vk_action choose(const struct vk_entry *entry) {
                                                       .has_vm = entry->vm != NULL,
                                                       .remove_owed = entry->remove_owed,
                                                       .hibernate_failed = entry->hibernate_failed,
+                                                      .wait_abandoned = entry->wait_abandoned,
                                                       .state = vk_entry_state(entry)});
 }
 

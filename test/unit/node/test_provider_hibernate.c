@@ -436,6 +436,57 @@ static void owed_remove_ends_in_hibernated(struct provider_bench *bench) {
 }
 BENCH_TEST(hibernate__owed_remove_ends_in_hibernated, owed_remove_ends_in_hibernated)
 
+/* The remove was owed because nobody knew what became of the VM. It turns out to run: it has gone on since its snapshot, so
+ * it is saved again. */
+static void owed_remove_finds_it_running(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    fake_host_fail_nth(bench->host, "vm rm", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    fake_host_set_latency(bench->host, "vm rm", 1000);
+    provider_bench_annotate(bench, "demo-0", SLEEP);
+    struct cc_fiber *fiber = cc_fiber_start(bench->loop, "update", cancelled_update, bench);
+    while (fake_host_calls(bench->host, "vm rm") == 0)
+        provider_bench_sleep(10);
+    fake_host_fail_nth(bench->host, "vm inspect", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    cc_fiber_join(fiber);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+    fake_host_set_vm_memory(bench->host, N, 78);
+    provider_bench_sleep(20000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 0);
+    ck_assert_uint_eq(fake_host_snapshot_memory(bench->host, N), 78);
+}
+BENCH_TEST(hibernate__owed_remove_finds_it_running, owed_remove_finds_it_running)
+
+/* A 409 may be a patch that lost its races at the server: the state is written all the same. */
+static void conflict_is_tried_again(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    struct fake_kube_fault conflict = {
+        .kind = FAKE_KUBE_STATUS, .method = "PATCH", .path = "pods/demo-0", .count = 1, .status = 409};
+    fake_kube_fail(bench->server, &conflict);
+    ask_sleep(bench);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+}
+BENCH_TEST(lifecycle__conflict_is_tried_again, conflict_is_tried_again)
+
+/* Asked to sleep for a moment while it waited to become ready: the wait had ended, and begins anew. */
+static void sleep_withdrawn_before_ready(struct provider_bench *bench) {
+    struct cc_err err = {0};
+
+    fake_host_set_auto_lease(bench->host, false);
+    provider_bench_publish(bench, "r/y", "1", 5, NULL, NULL, false);
+    fake_kube_put_pod(bench->server, "ns", "demo-0", "n1", NULL, CLONE_POD);
+    ck_assert_int_eq(provider_bench_create(bench, "demo-0", &err), 0);
+    provider_bench_sleep(1000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "creating");
+    vk_entry_annotate(entry_of(bench), CC_KEY_HIBERNATE, "true"); /* delivered, and not yet acted on */
+    provider_bench_sleep(1000);
+    fake_host_set_lease(bench->host, fake_host_vm_mac(bench->host, N, 0), "10.44.1.9");
+    ck_assert_int_eq(provider_bench_update(bench, "demo-0", &err), 0);
+    provider_bench_sleep(3000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "ready");
+}
+BENCH_TEST(update__sleep_withdrawn_before_ready, sleep_withdrawn_before_ready)
+
 /* A new generation that leaves everything as it is came while the daemon was away: it is answered all the same. */
 static void generation_while_away(struct provider_bench *bench) {
     make_asleep(bench, RUN_POD);
@@ -807,6 +858,9 @@ static TCase *make_case(void) {
     tcase_add_test(tcase, settle__local_copy_is_pushed);
     tcase_add_test(tcase, hibernate__owed_remove_ends_in_hibernated);
     tcase_add_test(tcase, resume__failed_hibernate_withdrawn_while_away);
+    tcase_add_test(tcase, hibernate__owed_remove_finds_it_running);
+    tcase_add_test(tcase, lifecycle__conflict_is_tried_again);
+    tcase_add_test(tcase, update__sleep_withdrawn_before_ready);
     tcase_add_test(tcase, resume__generation_is_answered);
     tcase_add_test(tcase, resume__failed_wake_left_its_vm);
     tcase_add_test(tcase, startup__asked_to_sleep_before_it_ran);

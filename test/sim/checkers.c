@@ -161,7 +161,8 @@ void sim_check_tag_delete(struct sim_daemon *daemon, const char *repository, con
     const json_t *set = sim_set(world, vm->set);
     if (!set || cc_json_text(cc_json_member(set, "metadata"), "deletionTimestamp"))
         return;
-    if (is_vm_as_new(world, vm->name, value) || is_image_other(world, set, vm))
+    /* What may be lost by now may also be lost with its tag: the daemon decided when its pod was still awake. */
+    if (is_vm_as_new(world, vm->name, value) || is_image_other(world, set, vm) || vm->may_lose)
         return;
     if (vm->is_sub_agent && is_slot_absent(world, vm) && !is_owed_restore(set, vm)) {
         sim_ledger_permit(world, vm, "its slot is made anew, and no restore is owed");

@@ -18,7 +18,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
 import cluster as cluster_module  # noqa: E402
-from cluster import Cluster, Mismatch, Node, enter_namespace, wait  # noqa: E402
+from cluster import Cluster, Mismatch, Node, enter_namespace, http_get, wait  # noqa: E402
 from scenario import Scenario, describe_failure, expect  # noqa: E402
 
 POD = "demo-0"
@@ -268,6 +268,10 @@ class Suite:
                      f'container_cpu_usage_seconds_total{{namespace="default",pod="{POD}",container="agent"}}'):
             if name not in text:
                 raise Mismatch(f"{name} is missing in {text}")
+        own = http_get(f"http://127.0.0.1:{self.node.metrics_port}/metrics")
+        for name in ("cocoon_vk_vm_memory_rss_bytes{", "cocoon_vk_vm_cpu_seconds_total{", "cocoon_vk_node_cpu_seconds_total "):
+            if name not in own:
+                raise Mismatch(f"{name} is missing in the daemon's own metrics")
         summary = json.loads(self.request("/stats/summary", "apiserver")[1])
         expect("node", summary["node"]["nodeName"], self.node.name)
         pod = next(p for p in summary["pods"] if p["podRef"]["name"] == POD)

@@ -151,10 +151,10 @@ static void each_metric(const struct vm_metrics *metrics, const struct vk_vm_sam
                   {metrics->rx, (double)figures->rx_bytes},
                   {metrics->tx, (double)figures->tx_bytes}};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(values); i++) {
-        if (is_removal)
-            cc_metric_remove(values[i].metric, labels);
-        else
-            cc_metric_set(values[i].metric, values[i].value, labels);
+        /* Counters are the kernel's: a series is made anew with its whole value. */
+        cc_metric_remove(values[i].metric, labels);
+        if (!is_removal)
+            cc_metric_add(values[i].metric, values[i].value, labels);
     }
 }
 
@@ -169,7 +169,8 @@ static void collect(void *ctx) {
     for (size_t i = 0; i < sample->vm_count; i++)
         each_metric(&figures->vm, &sample->vms[i], false);
     static const char *const none[] = {NULL};
-    cc_metric_set(figures->node_cpu, sample->node.cpu_seconds, none);
+    cc_metric_remove(figures->node_cpu, none);
+    cc_metric_add(figures->node_cpu, sample->node.cpu_seconds, none);
     cc_metric_set(figures->node_memory, (double)sample->node.memory_bytes, none);
     cc_metric_set(figures->storage_available, (double)sample->node.storage_available_bytes, none);
     cc_metric_set(figures->storage_total, (double)sample->node.storage_total_bytes, none);

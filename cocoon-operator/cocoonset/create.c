@@ -167,8 +167,8 @@ static struct cc_cocoonset pinned_to_last_node(const struct op_pass *pass) {
     return pinned;
 }
 
-/* AlreadyExists is fine for a pod of ours that the cache does not show yet, or not any more. Another's pod keeps the set
- * waiting for ever, and only its owner can help: say so. */
+/* AlreadyExists is fine for a pod of ours that the cache does not show yet, or not any more. Another's pod keeps the
+ * set waiting for ever, and only its owner can help: say so. */
 CC_YIELDS static void report_foreign_pod(struct op_pass *pass, const char *pod_name) {
     struct cc_kube_ref ref = {.resource = &cc_pod_resource, .namespace = op_pass_namespace(pass), .name = pod_name};
     json_t *json cc_cleanup(cc_json_decref_p) = NULL;

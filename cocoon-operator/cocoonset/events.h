@@ -10,7 +10,7 @@
 #define OP_EVENT_RECOVERED "RecoveredFromFailure"
 #define OP_EVENT_REBUILDING "SubAgentRebuilding"
 #define OP_EVENT_DEAD_LETTER "SubAgentDeadLetter"
-#define OP_EVENT_POD_NAME_TAKEN "PodNameTaken"               /* by a pod that is not the set's */
+#define OP_EVENT_POD_NAME_TAKEN "PodNameTaken"              /* by a pod that is not the set's */
 #define OP_EVENT_MALFORMED_ANNOTATION "MalformedAnnotation" /* a record that was edited by hand; it counts as empty */
 #define OP_EVENT_WAKE_NO_CAPACITY "WakeNoCapacity"
 #define OP_EVENT_MIGRATE_NO_CAPACITY "MigrateNoCapacity"

@@ -4,7 +4,7 @@
 #include "cocoonset/create.h"
 #include "cocoonset/rebuild.h"
 #include "cocoonset/status.h"
-#include "live.h"
+#include "pods/live.h"
 #include "meta/keys.h"
 #include "meta/vm_name.h"
 #include "meta/vm_spec.h"

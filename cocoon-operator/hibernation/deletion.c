@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "hibernation/steps.h"
 #include "kube/patch.h"
-#include "live.h"
+#include "pods/live.h"
 #include "meta/keys.h"
 #include "obs/log.h"
 #include "oci/reference.h"

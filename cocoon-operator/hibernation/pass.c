@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "kube/patch.h"
-#include "live.h"
+#include "pods/live.h"
 #include "meta/keys.h"
 #include "meta/vm_spec.h"
 #include "obs/log.h"

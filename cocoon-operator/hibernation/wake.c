@@ -1,6 +1,6 @@
 #include "base/text.h"
 #include "hibernation/steps.h"
-#include "live.h"
+#include "pods/live.h"
 #include "meta/keys.h"
 #include "meta/vm_spec.h"
 #include "obs/log.h"

@@ -1,6 +1,6 @@
 /* Before a snapshot goes its pod is read past the cache: decision 41 and the rule that no state is ever lost. */
-#ifndef OP_LIVE_H
-#define OP_LIVE_H
+#ifndef OP_PODS_LIVE_H
+#define OP_PODS_LIVE_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "live.h"
+#include "pods/live.h"
 
 #include "base/json.h"
 #include "base/text.h"

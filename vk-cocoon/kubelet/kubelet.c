@@ -9,6 +9,7 @@
 #include "kubelet/exec.h"
 #include "kubelet/logs.h"
 #include "kubelet/pods.h"
+#include "kubelet/port_forward.h"
 #include "kubelet/respond.h"
 #include "kubelet/stats.h"
 #include "obs/log.h"
@@ -90,7 +91,13 @@ static void attach(struct call *call) {
 }
 
 static void port_forward(struct call *call) {
-    vk_respond_text(call->response, 501, "vk-cocoon has no port-forward: connect to the pod's address");
+    struct vk_session_target target = {.user = call->user,
+                                       .namespace = call->parts[0],
+                                       .pod = call->parts[1],
+                                       .uid = call->part_count == 3 ? call->parts[2] : "",
+                                       .container = ""};
+    if (pod_is_ours(call, &target))
+        vk_port_forward_serve(&call->kubelet->options.host, &target, call->request, call->response);
 }
 
 /* --- routing ---------------------------------------------------------------------------------------------------------- */

@@ -348,7 +348,10 @@ def inspect_case(action):
         lane.create(name, policy="always")
         vm_name = lane.vm_of(name + "-0")
         lane.mark()
-        lane.fault("vm.inspect", action, times=3)
+        if action.startswith("hang"):
+            lane.fault("vm.inspect", action, times=3)
+        else:
+            lane.node.faults(f"vm.inspect * {action}\n")
         lane.api.must("DELETE", f"{SETS}/{name}")
         if not action.startswith("hang"):
             lane.said(f"{name}-0|{vm_name}", "inspect")
@@ -392,11 +395,12 @@ def save_fails_before_delete(lane):
     lane.create("keep", policy="always")
     vm_name = lane.vm_of("keep-0")
     lane.mark()
-    lane.fault("snapshot.save", "fail", times=2)
+    lane.node.faults("snapshot.save * fail\n")
     lane.api.must("DELETE", f"{SETS}/keep")
     lane.said("keep-0", "injected fault")
     if vm_name not in lane.node.vms():
         raise Mismatch("the VM went although its snapshot could not be saved")
+    lane.clear()
     wait("keep deleted", PATIENCE, lambda: lane.set("keep") is None)
     if vm_name in lane.node.vms():
         raise Mismatch("VM left")
@@ -466,6 +470,29 @@ def ready(node):
 
 for action in FAULTS:
     case("vm.list")(list_case(action))
+
+
+@case("vm.list")
+def event_stream_broken(lane):
+    """`vm status` that fails at once is tried again at a pace, and exits are seen when it works again."""
+    lane.node.faults("vm.status * fail\n")
+    lane.node.vk.stop()
+    lane.mark()
+    before = lane.calls("vm.status")
+    lane.node.vk.start()
+    wait("ready", 20, lambda: b"ok" in ready(lane.node))
+    time.sleep(5)
+    calls = lane.calls("vm.status") - before
+    if not 1 <= calls <= 8:
+        raise Mismatch(f"{calls} tries in 5 s")
+    lane.said("vm status|vm event stream|injected fault")
+    lane.clear()
+    vm_name = lane.vm_of("listed-0")
+    time.sleep(1)
+    os.kill(guest_pid(lane, vm_name), signal.SIGKILL)
+    lane.forget_guest(vm_name)
+    wait("the guest is started again", 60, lambda: lane.node.vms()[vm_name]["state"] == "running")
+    lane.settled("listed", "Running")
 
 
 @case("vm.list")
@@ -769,6 +796,107 @@ def image_edited_while_suspended(lane):
     lane.delete("edit", [vm_name])
 
 
+# --- what somebody does by hand to a sleeping set -------------------------------------------------------------------------
+def registry_call(world, method, path, body=None, content=None):
+    connection = http.client.HTTPConnection("127.0.0.1", int(world.registry_url.rsplit(":", 1)[1]), timeout=5)
+    try:
+        accept = "application/vnd.oci.image.manifest.v1+json"
+        connection.request(method, f"/v2/{world.oci_registry.split('/', 1)[1]}/{path}", body,
+                           {"Accept": accept, **({"Content-Type": content} if content else {})})
+        answer = connection.getresponse()
+        return answer.status, answer.read(), answer.headers
+    finally:
+        connection.close()
+
+
+def asleep(lane, name):
+    """A suspended set whose only copy is in the registry: VM name and counter."""
+    if not lane.set(name):
+        lane.create(name)
+    lane.settled(name, "Running")
+    vm_name = lane.vm_of(name + "-0")
+    before = lane.count(vm_name)
+    lane.suspend(name, True, "Suspended")
+    expect_hibernated(lane, name)
+    return vm_name, before
+
+
+@case("tampering")
+def tag_deleted_by_hand(lane):
+    """Decision 49: the local copy is neither used nor removed, and the failure names tag and copy. The manifest put back
+    heals it."""
+    vm_name, before = asleep(lane, "tamper")
+    status, manifest, headers = registry_call(lane.world, "GET", f"{vm_name}/manifests/hibernate")
+    if status != 200:
+        raise Mismatch(f"GET manifest: {status}")
+    registry_call(lane.world, "DELETE", f"{vm_name}/manifests/{headers['Docker-Content-Digest']}")
+    lane.mark()
+    lane.api.merge(f"{PODS}/tamper-0", {"metadata": {"annotations": {VM + "hibernate": None}}})
+    lane.suspend("tamper", False)
+    lane.said("tamper-0", vm_name + ".*hibernate")
+    if vm_name not in lane.node.snapshots():
+        raise Mismatch("the local copy was removed although it is the only one")
+    status, text, _ = registry_call(lane.world, "PUT", f"{vm_name}/manifests/hibernate", manifest,
+                                    "application/vnd.oci.image.manifest.v1+json")
+    if status != 201:
+        raise Mismatch(f"PUT manifest: {status} {text!r}")
+    lane.settled("tamper", "Running", 90)
+    if lane.count(vm_name) < before:
+        raise Mismatch("the guest went back")
+
+
+@case("tampering")
+def blob_torn_in_the_registry(lane):
+    vm_name, before = asleep(lane, "tamper")
+    for snapshot in list(lane.node.snapshots()):
+        lane.node.cocoon("snapshot", "rm", snapshot)
+    manifest, _ = lane.world.manifest(vm_name, "hibernate")
+    digest = max(manifest["layers"], key=lambda layer: layer["size"])["digest"].split(":")[1]
+    blob = lane.world.dir / f"registry/docker/registry/v2/blobs/sha256/{digest[:2]}/{digest}/data"
+    good = blob.read_bytes()
+    lane.mark()
+    blob.write_bytes(good[:100] + bytes([good[100] ^ 1]) + good[101:])
+    lane.suspend("tamper", False)
+    lane.said("tamper-0", "digest|sha256")
+    if "hibernate" not in lane.world.tags().get(vm_name, []):
+        raise Mismatch("the tag is gone")
+    blob.write_bytes(good)
+    lane.settled("tamper", "Running", 90)
+    if lane.count(vm_name) < before:
+        raise Mismatch("the guest went back")
+
+
+@case("tampering")
+def pod_deleted_by_force_while_suspended(lane):
+    vm_name, before = asleep(lane, "tamper")
+    uid = lane.pod("tamper-0")["metadata"]["uid"]
+    lane.api.must("DELETE", f"{PODS}/tamper-0?gracePeriodSeconds=0")
+    time.sleep(3)
+    lane.suspend("tamper", False)
+    wait("a new pod", 30, lambda: (lane.pod("tamper-0") or {"metadata": {"uid": uid}})["metadata"]["uid"] != uid)
+    lane.settled("tamper", "Running", 90)
+    if lane.count(vm_name) < before:
+        raise Mismatch("the guest went back")
+    lane.delete("tamper", [vm_name])
+
+
+@case("tampering")
+def node_object_deleted(lane):
+    lane.create("kept")
+    vm_name = lane.vm_of("kept-0")
+    uid = lane.api.get(f"/api/v1/nodes/{lane.node.name}")["metadata"]["uid"]
+    lane.api.must("DELETE", f"/api/v1/nodes/{lane.node.name}")
+    def again():
+        found = lane.api.get(f"/api/v1/nodes/{lane.node.name}")
+        return found and found["metadata"]["uid"] != uid and lane.world.node_is_ready(lane.node.name)
+    wait("the Node is registered again", 60, again, 0.5)
+    lane.settled("kept", "Running")
+    lane.count(vm_name)
+    lane.suspend("kept", True, "Suspended")
+    lane.suspend("kept", False, "Running")
+    lane.delete("kept", [vm_name])
+
+
 # --- annotations and specs ---------------------------------------------------------------------------------------------
 def set_annotation_case(key, value, says=None):
     def run(lane):
@@ -897,6 +1025,20 @@ def pod_collides_with_a_toolbox(lane):
     lane.api.must("DELETE", f"{PODS}/tools-shell?gracePeriodSeconds=0")
     wait("the toolbox", PATIENCE, lambda: "tools-shell" in lane.pods_of("tools"))
     lane.settled("tools", "Running")
+
+
+@case("specs")
+def two_sets_want_one_pod_name(lane):
+    """Toolbox y-0 of set col and the main of set col-y are both pod col-y-0."""
+    lane.create("col-y")
+    lane.mark()
+    lane.create("col", toolboxes=[{"name": "y-0", "image": "toolbox:v1", "mode": "run"}], wait_for=None)
+    lane.said("col-y-0", "collision")
+    lane.settled("col-y", "Running")
+    lane.api.must("DELETE", f"{SETS}/col")
+    wait("col deleted", PATIENCE, lambda: lane.set("col") is None)
+    lane.settled("col-y", "Running")
+    lane.delete("col-y")
 
 
 @case("specs")

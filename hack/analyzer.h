@@ -1,5 +1,5 @@
-/* What clang's analyzer cannot see across files: an error that was set is never 0, and NULL is an empty text. clang-tidy
- * includes this before every file but base/error.c and base/text.c (hack/lint); no build does. */
+/* What clang's analyzer cannot see across files: an error that was set is never 0, and NULL is an empty text.
+ * clang-tidy includes this before every file but base/error.c and base/text.c (hack/lint); no build does. */
 #include "base/error.h"
 #include "base/text.h"
 

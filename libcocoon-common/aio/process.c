@@ -14,9 +14,9 @@
 #include "base/assert.h"
 #include "base/file.h"
 
-#define REAP_MS 10000          /* then a fiber of its own goes on waiting for a killed child */
-#define DRAIN_MS 5000          /* after a kill, for the output pipes to close: a grandchild may hold them */
-#define ASK_MS_MAX 64          /* between two looks at a child where the kernel has no pidfd */
+#define REAP_MS 10000 /* then a fiber of its own goes on waiting for a killed child */
+#define DRAIN_MS 5000 /* after a kill, for the output pipes to close: a grandchild may hold them */
+#define ASK_MS_MAX 64 /* between two looks at a child where the kernel has no pidfd */
 #define READ_BYTES ((size_t)64 * 1024)
 
 struct cc_process {
@@ -59,8 +59,8 @@ int cc_process_start(const struct cc_process_options *options, struct cc_process
     if (rc != 0)
         return cc_err_wrap(err, "cannot run '%s'", options->argv[0]), rc;
     struct cc_process *process = CC_NEW(struct cc_process);
-    *process = (struct cc_process){.pid = spawned.pid, .pidfd = spawned.pidfd, .in = spawned.in, .out = spawned.out,
-                                   .error = spawned.error};
+    *process = (struct cc_process){
+        .pid = spawned.pid, .pidfd = spawned.pidfd, .in = spawned.in, .out = spawned.out, .error = spawned.error};
     rc = await_exec(spawned.report, options->argv[0], err);
     cc_fd_close(spawned.report);
     if (rc != 0) {
@@ -215,9 +215,8 @@ static void give_input(struct run *run) {
 static int pump(struct run *run, struct cc_err *err) {
     struct cc_process *process = run->process;
     while (process->in >= 0 || process->out >= 0 || process->error >= 0) {
-        struct cc_io_poll polls[] = {{process->in, CC_IO_WRITE, false},
-                                     {process->out, CC_IO_READ, false},
-                                     {process->error, CC_IO_READ, false}};
+        struct cc_io_poll polls[] = {
+            {process->in, CC_IO_WRITE, false}, {process->out, CC_IO_READ, false}, {process->error, CC_IO_READ, false}};
         int rc = cc_io_wait_any(polls, CC_ARRAY_LENGTH(polls), err);
         if (rc == 0 && polls[0].ready)
             give_input(run);

@@ -107,7 +107,7 @@ void cc_json_strmap(const json_t *object, struct cc_arena *arena, struct cc_strm
     *ret = (struct cc_strmap){0};
     if (!json_is_object(object))
         return;
-    json_object_foreach((json_t *)object, key, value) {
+    json_object_foreach ((json_t *)object, key, value) {
         if (json_is_string(value))
             cc_strmap_set(ret, arena, key, json_string_value(value));
     }

@@ -57,7 +57,8 @@ static json_t *find_by(const json_t *array, const char *key, const char *value) 
     return NULL;
 }
 
-/* --- scheduler ----------------------------------------------------------------------------------------------------- */
+/* --- scheduler -----------------------------------------------------------------------------------------------------
+ */
 
 static size_t seats_taken(const struct sim_world *world, const char *node) {
     const struct fake_resource *pods = fake_resource_find(world->api, "v1", "pods");
@@ -148,8 +149,7 @@ static void set_scheduled(struct sim_world *world, const json_t *pod, const char
         cc_json_set_text(old, "message", "0/3 nodes are available");
     }
     /* A binding is no change of the spec. */
-    cc_json_set_int(json_object_get(copy, "metadata"), "generation",
-                    cc_json_int(metadata_of(pod), "generation", 1));
+    cc_json_set_int(json_object_get(copy, "metadata"), "generation", cc_json_int(metadata_of(pod), "generation", 1));
     fake_kube_put(world->api, copy);
     sim_trace(world, "scheduler", "%s -> %s", cc_json_text(metadata_of(pod), "name"), node ? node : "no node");
 }
@@ -161,7 +161,8 @@ static void schedule(struct sim_world *world, const json_t *pod) {
     set_scheduled(world, pod, choose_node(world, pod));
 }
 
-/* --- garbage collector ---------------------------------------------------------------------------------------------- */
+/* --- garbage collector ----------------------------------------------------------------------------------------------
+ */
 
 static void delete_pod(struct sim_world *world, const json_t *pod, const char *why) {
     char path[160];
@@ -181,7 +182,8 @@ static void collect_garbage(struct sim_world *world, const json_t *pod) {
         delete_pod(world, pod, "its set is gone");
 }
 
-/* --- node lifecycle -------------------------------------------------------------------------------------------------- */
+/* --- node lifecycle --------------------------------------------------------------------------------------------------
+ */
 
 static bool is_lease_fresh(const struct sim_world *world, const char *node) {
     const char *text = fake_kube_text(world->api, "leases", "kube-node-lease", node, "spec/renewTime");
@@ -216,8 +218,7 @@ static void judge_node(struct sim_world *world, const char *name) {
         json_object_del(spec, "taints");
     } else {
         json_t *condition = find_by(cc_json_path(copy, "status", "conditions", NULL), "type", "Ready");
-        cc_json_set_new(spec, "taints",
-                        json_pack("[{s:s,s:s}]", "key", TAINT_UNREACHABLE, "effect", "NoSchedule"));
+        cc_json_set_new(spec, "taints", json_pack("[{s:s,s:s}]", "key", TAINT_UNREACHABLE, "effect", "NoSchedule"));
         if (condition) {
             cc_json_set_text(condition, "status", "Unknown");
             cc_json_set_text(condition, "reason", "NodeStatusUnknown");
@@ -227,7 +228,8 @@ static void judge_node(struct sim_world *world, const char *name) {
     sim_trace(world, "cluster", "%s is %s", name, fresh ? "reachable" : "unreachable");
 }
 
-/* --- the fiber ------------------------------------------------------------------------------------------------------ */
+/* --- the fiber ------------------------------------------------------------------------------------------------------
+ */
 
 void sim_cluster_run(void *arg) {
     struct sim_world *world = arg;

@@ -45,8 +45,8 @@ static int64_t run_scenario(const struct sim_scenario *scenario, unsigned proces
 
     sim_run(&plain, &result);
     if (result.is_failed) {
-        printf("FAILED %s without any fault: %s\n  replay: sim --scenario %s --trace\n", scenario->name,
-               result.message, scenario->name);
+        printf("FAILED %s without any fault: %s\n  replay: sim --scenario %s --trace\n", scenario->name, result.message,
+               scenario->name);
         return 1;
     }
     struct sim_fleet fleet = {

@@ -41,7 +41,8 @@ void sim_daemon_stop(struct sim_daemon *daemon) {
     cc_event_set(&daemon->ended);
 }
 
-/* --- one incarnation -------------------------------------------------------------------------------------------------- */
+/* --- one incarnation
+ * -------------------------------------------------------------------------------------------------- */
 
 CC_YIELDS static void start_core(void *arg) {
     struct sim_daemon *daemon = arg;
@@ -83,8 +84,8 @@ static int64_t pause_ms(struct sim_daemon *daemon) {
     int64_t ms = daemon->restart_ms;
 
     if (ms == 0)
-        ms = world->options->scenario ? 1000
-                                      : sim_random_between(&world->faults_random, RESTART_MIN_MS, RESTART_MAX_MS);
+        ms =
+            world->options->scenario ? 1000 : sim_random_between(&world->faults_random, RESTART_MIN_MS, RESTART_MAX_MS);
     daemon->restart_ms = 0;
     return ms;
 }

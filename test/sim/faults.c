@@ -32,7 +32,8 @@ static void count(struct sim_world *world, enum sim_fault fault) {
     world->result->tally.faults[fault][1]++;
 }
 
-/* --- one disaster each ------------------------------------------------------------------------------------------------ */
+/* --- one disaster each
+ * ------------------------------------------------------------------------------------------------ */
 
 static struct sim_daemon *any_daemon(struct sim_world *world) {
     size_t index = sim_random_below(&world->faults_random, world->node_count + world->operator_count);
@@ -205,15 +206,16 @@ static void strike(struct sim_world *world, enum sim_fault fault) {
     }
 }
 
-/* --- the fiber ---------------------------------------------------------------------------------------------------------- */
+/* --- the fiber
+ * ---------------------------------------------------------------------------------------------------------- */
 
 void sim_disasters_run(void *arg) {
     struct sim_world *world = arg;
     /* Kills are what crash safety is about; losses of VMs hide other losses. */
-    static const enum sim_fault menu[] = {
-        SIM_KILL_AT_YIELD,   SIM_KILL_AT_YIELD, SIM_KILL_AT_YIELD, SIM_KILL_AT_YIELD, SIM_RESTART,
-        SIM_LEADER_CHANGE,   SIM_LEADER_CHANGE, SIM_REGISTRY_OUTAGE, SIM_PARTITION,   SIM_HISTORY_GONE,
-        SIM_DISK_FULL,       SIM_VM_LOST,       SIM_VM_EXIT,       SIM_HOST_REBOOT,   SIM_CLOCK_JUMP};
+    static const enum sim_fault menu[] = {SIM_KILL_AT_YIELD, SIM_KILL_AT_YIELD, SIM_KILL_AT_YIELD, SIM_KILL_AT_YIELD,
+                                          SIM_RESTART,       SIM_LEADER_CHANGE, SIM_LEADER_CHANGE, SIM_REGISTRY_OUTAGE,
+                                          SIM_PARTITION,     SIM_HISTORY_GONE,  SIM_DISK_FULL,     SIM_VM_LOST,
+                                          SIM_VM_EXIT,       SIM_HOST_REBOOT,   SIM_CLOCK_JUMP};
 
     while (world->faults_on && !world->is_ended) {
         if (cc_sleep_ms(sim_random_between(&world->faults_random, 0, 2 * DISASTER_MEAN_MS), NULL) != 0)

@@ -20,10 +20,10 @@ struct message {
 };
 struct process {
     pid_t pid;
-    int fd;         /* results, -1 = ended */
-    uint64_t next;  /* job that it works on */
+    int fd;        /* results, -1 = ended */
+    uint64_t next; /* job that it works on */
     struct message message;
-    size_t bytes;   /* of the message so far */
+    size_t bytes; /* of the message so far */
 };
 
 static void write_all(int fd, const void *data, size_t bytes) {
@@ -127,8 +127,8 @@ static void bury(struct tallying *tallying, struct process *process) {
 }
 
 static void read_from(struct tallying *tallying, struct process *process) {
-    ssize_t count = read(process->fd, (char *)&process->message + process->bytes,
-                         sizeof process->message - process->bytes);
+    ssize_t count =
+        read(process->fd, (char *)&process->message + process->bytes, sizeof process->message - process->bytes);
 
     if (count <= 0) {
         if (count == 0 || errno != EINTR)

@@ -15,8 +15,8 @@ struct sim_fleet_job {
 struct sim_fleet {
     uint64_t count; /* of jobs */
     unsigned processes;
-    bool is_quiet;           /* no progress line */
-    uint64_t failures_max;   /* stop after so many; 0 = never */
+    bool is_quiet;         /* no progress line */
+    uint64_t failures_max; /* stop after so many; 0 = never */
     /* Fills the options of job `number`, 0..count-1. */
     void (*job)(void *ctx, uint64_t number, struct sim_options *ret);
     /* Called in the parent for each result, in order of arrival. */

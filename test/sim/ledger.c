@@ -1,8 +1,8 @@
 /* Invariants (a) and (b): what became of each VM's memory.
  *
- * The memory of a guest is one number. All numbers of a world come from one counter, so a newer number is a newer state,
- * and the state of a VM is safe as long as its newest number is somewhere: in a VM, in the :hibernate tag, in a local
- * snapshot. After every call of a daemon the ledger looks for the newest copy of each VM. */
+ * The memory of a guest is one number. All numbers of a world come from one counter, so a newer number is a newer
+ * state, and the state of a VM is safe as long as its newest number is somewhere: in a VM, in the :hibernate tag, in a
+ * local snapshot. After every call of a daemon the ledger looks for the newest copy of each VM. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +19,8 @@
 #define SLOTS 4 /* main and sub-agents that users ever ask for */
 #define MANIFEST_BYTES_MAX ((size_t)1024 * 1024)
 
-/* --- names --------------------------------------------------------------------------------------------------------- */
+/* --- names ---------------------------------------------------------------------------------------------------------
+ */
 
 static void add_vm(struct sim_world *world, const char *set, const char *pod, bool is_sub_agent) {
     struct sim_vm *vm = CC_NEW(struct sim_vm);
@@ -68,7 +69,8 @@ void sim_ledger_free(struct sim_world *world) {
     free(world->values);
 }
 
-/* --- permissions --------------------------------------------------------------------------------------------------- */
+/* --- permissions ---------------------------------------------------------------------------------------------------
+ */
 
 void sim_ledger_permit(struct sim_world *world, struct sim_vm *vm, const char *why) {
     if (!vm->may_lose)
@@ -83,7 +85,8 @@ void sim_ledger_permit_set(struct sim_world *world, const char *set, const char 
             sim_ledger_permit(world, vm, why);
 }
 
-/* --- copies -------------------------------------------------------------------------------------------------------- */
+/* --- copies --------------------------------------------------------------------------------------------------------
+ */
 
 static uint64_t number_after(const char *text, const char *prefix) {
     uint64_t value = 0;
@@ -168,16 +171,16 @@ bool sim_ledger_is_live(const struct sim_world *world, const char *vm_name) {
     return false;
 }
 
-/* The pod is what the spec asks for now, so what happens to its VM from here on is no consequence of an earlier edit. */
+/* The pod is what the spec asks for now, so what happens to its VM from here on is no consequence of an earlier edit.
+ */
 static bool is_pod_current(const struct sim_world *world, const struct sim_vm *vm) {
     const json_t *set = sim_set(world, vm->set);
     const json_t *pod = sim_pod(world, vm->pod);
     const json_t *container = json_array_get(cc_json_path(pod, "spec", "containers", NULL), 0);
     bool is_toolbox = cc_text_equal(vm->pod + strlen(vm->set), "-tb");
     const char *memory = cc_json_text(cc_json_path(container, "resources", "requests", NULL), "memory");
-    const char *wanted = is_toolbox ? NULL
-                                    : cc_json_text(cc_json_path(set, "spec", "agent", "resources", "requests", NULL),
-                                                   "memory");
+    const char *wanted =
+        is_toolbox ? NULL : cc_json_text(cc_json_path(set, "spec", "agent", "resources", "requests", NULL), "memory");
 
     return set && pod && !cc_json_text(cc_json_member(pod, "metadata"), "deletionTimestamp") &&
            cc_text_equal(sim_annotation(pod, CC_KEY_IMAGE), sim_wanted_image(set, vm)) &&
@@ -189,7 +192,8 @@ static bool is_pod_leaving(const struct sim_world *world, const struct sim_vm *v
     return !pod || cc_json_text(cc_json_member(pod, "metadata"), "deletionTimestamp");
 }
 
-/* --- what is new --------------------------------------------------------------------------------------------------- */
+/* --- what is new ---------------------------------------------------------------------------------------------------
+ */
 
 static void note_birth(struct sim_world *world, struct sim_vm *vm, struct fake_vm *live, size_t host) {
     uint64_t owed = vm->value;

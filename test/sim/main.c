@@ -34,7 +34,8 @@ static void usage(FILE *to) {
           to);
 }
 
-/* --- one run ------------------------------------------------------------------------------------------------------- */
+/* --- one run -------------------------------------------------------------------------------------------------------
+ */
 
 struct tail {
     char lines[TAIL_LINES][240];
@@ -75,7 +76,8 @@ static int run_one(struct sim_options *options) {
     return result.is_failed;
 }
 
-/* --- many runs ----------------------------------------------------------------------------------------------------- */
+/* --- many runs -----------------------------------------------------------------------------------------------------
+ */
 
 struct campaign {
     const struct arguments *arguments;
@@ -164,7 +166,8 @@ static int run_many(const struct arguments *arguments) {
     return failures > 0 || (rare > 0 && arguments->runs >= FIRED_RUNS);
 }
 
-/* --- the command line ------------------------------------------------------------------------------------------------ */
+/* --- the command line ------------------------------------------------------------------------------------------------
+ */
 
 static uint64_t number(const char *text) {
     int64_t value = 0;
@@ -177,17 +180,27 @@ static uint64_t number(const char *text) {
 }
 
 static void parse(int argc, char **argv, struct arguments *ret) {
-    static const struct option options[] = {
-        {"seed", 1, NULL, 's'},     {"runs", 1, NULL, 'n'}, {"first", 1, NULL, 'f'},        {"jobs", 1, NULL, 'j'},
-        {"trace", 0, NULL, 't'},    {"hashes", 0, NULL, 'x'}, {"crash-points", 1, NULL, 'c'}, {"scenario", 1, NULL, 'o'},
-        {"call", 1, NULL, 'k'},     {"way", 1, NULL, 'w'},  {"max-failures", 1, NULL, 'm'}, {"help", 0, NULL, 'h'},
-        {0}};
+    static const struct option options[] = {{"seed", 1, NULL, 's'},
+                                            {"runs", 1, NULL, 'n'},
+                                            {"first", 1, NULL, 'f'},
+                                            {"jobs", 1, NULL, 'j'},
+                                            {"trace", 0, NULL, 't'},
+                                            {"hashes", 0, NULL, 'x'},
+                                            {"crash-points", 1, NULL, 'c'},
+                                            {"scenario", 1, NULL, 'o'},
+                                            {"call", 1, NULL, 'k'},
+                                            {"way", 1, NULL, 'w'},
+                                            {"max-failures", 1, NULL, 'm'},
+                                            {"help", 0, NULL, 'h'},
+                                            {0}};
     struct timespec now;
     int option;
 
     clock_gettime(CLOCK_REALTIME, &now);
-    *ret = (struct arguments){
-        .runs = 100, .first = (uint64_t)now.tv_sec * 1000, .jobs = (unsigned)sysconf(_SC_NPROCESSORS_ONLN), .failures_max = 10};
+    *ret = (struct arguments){.runs = 100,
+                              .first = (uint64_t)now.tv_sec * 1000,
+                              .jobs = (unsigned)sysconf(_SC_NPROCESSORS_ONLN),
+                              .failures_max = 10};
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (option) {
         case 's':

@@ -37,7 +37,8 @@ CC_NO_YIELD static const char *index_by_pod(const struct cc_object *object, stru
 /* Decision 80. */
 static bool keep_pod(void *ctx, const struct cc_object *object) {
     (void)ctx;
-    return cc_strmap_has(&object->meta.labels, CC_KEY_SET_NAME) || cc_strmap_has(&object->meta.annotations, CC_KEY_VM_NAME);
+    return cc_strmap_has(&object->meta.labels, CC_KEY_SET_NAME) ||
+           cc_strmap_has(&object->meta.annotations, CC_KEY_VM_NAME);
 }
 
 static struct cc_cache *new_cache(struct sim_operator_core *core, const struct cc_kube_resource *resource,

@@ -1,5 +1,5 @@
-/* The host's ports of one node agent: cocoon CLI and network. Most of it is the simulated host itself, which asks `decide`
- * before each call; the calls that judge and destroy are watched as well. */
+/* The host's ports of one node agent: cocoon CLI and network. Most of it is the simulated host itself, which asks
+ * `decide` before each call; the calls that judge and destroy are watched as well. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,10 +20,9 @@ static bool is_verb(const char *verb, const char *wanted) {
 }
 
 static bool changes_host(const char *verb) {
-    static const char *const verbs[] = {"vm clone",      "vm run",      "vm start",
-                                        "vm rm",         "vm net",      "vm reconcile-stale-create",
-                                        "snapshot save", "snapshot rm", "snapshot import",
-                                        "image pull",    "release",     "image import"};
+    static const char *const verbs[] = {
+        "vm clone",      "vm run",      "vm start",        "vm rm",      "vm net",  "vm reconcile-stale-create",
+        "snapshot save", "snapshot rm", "snapshot import", "image pull", "release", "image import"};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(verbs); i++)
         if (is_verb(verb, verbs[i]))
             return true;
@@ -38,7 +37,8 @@ static struct fake_fault canceled(enum fake_fault_kind kind) {
     return failure(kind, CC_CANCELED, "the process has ended");
 }
 
-/* --- faults that leave something behind ---------------------------------------------------------------------------- */
+/* --- faults that leave something behind ----------------------------------------------------------------------------
+ */
 
 static const char *value_after(const char *line, const char *key, char *into, size_t bytes) {
     const char *at = strstr(line, key);
@@ -94,7 +94,8 @@ static struct fake_fault half_done(struct sim_daemon *daemon, const char *verb, 
     return (struct fake_fault){.kind = FAKE_OK};
 }
 
-/* --- every call ----------------------------------------------------------------------------------------------------- */
+/* --- every call -----------------------------------------------------------------------------------------------------
+ */
 
 static struct fake_fault of_way(struct sim_passage *passage, const char *verb, const char *line) {
     struct sim_daemon *daemon = passage->daemon;
@@ -143,7 +144,8 @@ static struct fake_fault decide(void *ctx, const char *verb, const char *line) {
     return of_way(&passage, verb, line);
 }
 
-/* --- calls that are watched ------------------------------------------------------------------------------------------ */
+/* --- calls that are watched ------------------------------------------------------------------------------------------
+ */
 
 static const struct vk_runtime_ops *host_ops(void *ctx) {
     return fake_host_runtime(ctx).ops;

@@ -124,8 +124,8 @@ static bool vm_rests(struct look *look, const struct sim_vm *vm, const json_t *s
 
 /* --- one set ------------------------------------------------------------------------------------------------------ */
 
-/* Its VM died on the way to sleep, or it is a sub-agent that was not up yet when its main fell asleep: the suspend waits
- * for it, and says so every three minutes (SuspendTimedOut). */
+/* Its VM died on the way to sleep, or it is a sub-agent that was not up yet when its main fell asleep: the suspend
+ * waits for it, and says so every three minutes (SuspendTimedOut). */
 static bool has_nothing_to_sleep(struct sim_world *world, const struct sim_vm *vm, const json_t *pod) {
     return cc_text_equal(sim_annotation(pod, CC_KEY_LIFECYCLE_STATE), CC_STATE_FAILED) &&
            !node_of_live(world, vm->name) && !has_tag(world, vm->name);
@@ -236,7 +236,8 @@ void sim_await_rest(struct sim_world *world, int64_t limit_ms) {
         }
         if (sim_clock_ms(&world->clock) > end) {
             trace_state(world);
-            sim_violation(world, "f", "not at rest %lld s after the last fault: %s", (long long)limit_ms / 1000, reason);
+            sim_violation(world, "f", "not at rest %lld s after the last fault: %s", (long long)limit_ms / 1000,
+                          reason);
             return;
         }
         sim_sleep(world, POLL_MS);

@@ -3,9 +3,9 @@
  *
  * Reading order: world.c (a run from begin to end), daemon.c (start, kill, restart), operator.c and node.c (the daemons
  * as their app.c puts them together), port.c (what happens to one call that leaves a daemon), port_kube.c,
- * port_registry.c, port_host.c (the three ports), faults.c, workload.c, cluster.c (scheduler, garbage, leases), ledger.c
- * (what became of each VM's memory), checkers.c (the other invariants), rest.c (is the world at rest), scenarios.c,
- * crash_points.c, main.c. */
+ * port_registry.c, port_host.c (the three ports), faults.c, workload.c, cluster.c (scheduler, garbage, leases),
+ * ledger.c (what became of each VM's memory), checkers.c (the other invariants), rest.c (is the world at rest),
+ * scenarios.c, crash_points.c, main.c. */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 
@@ -51,9 +51,9 @@ const char *sim_way_text(enum sim_way way);
 struct sim_scenario;
 struct sim_options {
     uint64_t seed;
-    bool trace;                           /* print the timeline as it happens */
-    const struct sim_scenario *scenario;  /* NULL = random users and faults */
-    uint64_t crash_call;                  /* scenario: this call (1 = first) goes another way; 0 = none */
+    bool trace;                          /* print the timeline as it happens */
+    const struct sim_scenario *scenario; /* NULL = random users and faults */
+    uint64_t crash_call;                 /* scenario: this call (1 = first) goes another way; 0 = none */
     enum sim_way crash_way;
     void (*line)(void *ctx, const char *line); /* each line of the timeline; NULL = none */
     void *line_ctx;
@@ -62,7 +62,7 @@ struct sim_result {
     bool is_failed;
     char message[SIM_MESSAGE_BYTES]; /* of the first violation */
     struct sim_tally tally;
-    uint64_t calls;      /* that left a daemon */
+    uint64_t calls; /* that left a daemon */
     uint64_t steps;
     int64_t virtual_ms;
     uint64_t trace_hash; /* of every line of the timeline */
@@ -122,7 +122,8 @@ CC_YIELDS void sim_node_free(struct sim_daemon *daemon);
 CC_YIELDS int sim_operator_start(struct sim_daemon *daemon, struct cc_err *err);
 CC_YIELDS void sim_operator_free(struct sim_daemon *daemon);
 
-/* --- ports: every call that leaves a daemon passes here ------------------------------------------------------------ */
+/* --- ports: every call that leaves a daemon passes here ------------------------------------------------------------
+ */
 
 enum sim_port { SIM_PORT_KUBE, SIM_PORT_REGISTRY, SIM_PORT_HOST };
 struct sim_passage {
@@ -148,7 +149,8 @@ void sim_kube_port(struct sim_daemon *daemon);
 void sim_registry_port(struct sim_daemon *daemon);
 void sim_host_port(struct sim_daemon *daemon);
 
-/* --- the ledger: what became of each VM's memory ------------------------------------------------------------------- */
+/* --- the ledger: what became of each VM's memory -------------------------------------------------------------------
+ */
 
 struct sim_vm {
     char name[64], set[16], pod[32];
@@ -157,8 +159,8 @@ struct sim_vm {
     bool may_lose;         /* something happened after which it may start anew */
     bool is_forfeit;       /* its slot or set is gone: nothing of it is owed any more */
     char why[48];
-    bool is_quiesced;      /* saved, and not ready again since: nobody works in it */
-    bool may_split;        /* more than one of it may live: a deletion was forced during a partition */
+    bool is_quiesced;            /* saved, and not ready again since: nobody works in it */
+    bool may_split;              /* more than one of it may live: a deletion was forced during a partition */
     char ids[SIM_NODES_MAX][32]; /* VM ids seen on each host */
     struct sim_vm *next;
 };
@@ -178,7 +180,8 @@ uint64_t sim_ledger_local_value(struct sim_world *world, const char *vm_name); /
 bool sim_ledger_is_live(const struct sim_world *world, const char *vm_name);
 void sim_ledger_free(struct sim_world *world);
 
-/* --- checkers ------------------------------------------------------------------------------------------------------ */
+/* --- checkers ------------------------------------------------------------------------------------------------------
+ */
 
 /* Fails the run; the first violation counts. */
 void sim_violation(struct sim_world *world, const char *invariant, const char *format, ...) CC_PRINTF(3, 4);
@@ -197,7 +200,8 @@ const char *sim_rest_reason(struct sim_world *world, char *buffer, size_t bytes)
 /* Writes so far, but for leases, events and node heartbeats. */
 uint64_t sim_rest_writes(const struct sim_world *world);
 
-/* --- the rest of the world ----------------------------------------------------------------------------------------- */
+/* --- the rest of the world -----------------------------------------------------------------------------------------
+ */
 
 struct sim_writer {
     char key[64];
@@ -230,7 +234,7 @@ struct sim_world {
     bool registry_is_down;
     int64_t kill_at_step;
 
-    bool is_over; /* daemons end and do not start again */
+    bool is_over;  /* daemons end and do not start again */
     bool is_ended; /* the helpers of the world end */
     bool is_failed;
     uint64_t counter; /* memory values */
@@ -266,7 +270,8 @@ const json_t *sim_pod(const struct sim_world *world, const char *name);
 const char *sim_annotation(const json_t *object, const char *key); /* "" when absent */
 json_t *sim_json(const char *single_quoted);
 
-/* --- scripted scenarios --------------------------------------------------------------------------------------------- */
+/* --- scripted scenarios ---------------------------------------------------------------------------------------------
+ */
 
 struct sim_scenario {
     const char *name, *goal;

@@ -5,60 +5,60 @@
 #include <stdint.h>
 
 /* name, text, probability of one call in millionths when the run draws it strong (0 = not drawn per call) */
-#define SIM_FAULTS(X)                                                   \
-    X(KUBE_REFUSED, "API: connection refused", 8000)                    \
-    X(KUBE_LOST_BEFORE, "API: connection lost, request not done", 4000) \
-    X(KUBE_LOST_AFTER, "API: request done, answer lost", 8000)          \
-    X(KUBE_CONFLICT, "API: 409", 6000)                                  \
-    X(KUBE_INVALID, "API: 422", 3000)                                   \
-    X(KUBE_THROTTLED, "API: 429 with Retry-After", 6000)                \
-    X(KUBE_BROKEN, "API: 500 or 503", 8000)                             \
-    X(KUBE_HANG, "API: hangs, request not done", 2000)                  \
-    X(KUBE_HANG_AFTER, "API: request done, hangs", 2000)                \
-    X(KUBE_CUT_BODY, "API: body of the answer cut", 4000)               \
-    X(WATCH_CUT, "API: watch cut", 20000)                               \
-    X(WATCH_LAG, "API: watch event late", 60000)                        \
-    X(REGISTRY_REFUSED, "registry: unreachable", 15000)                 \
-    X(REGISTRY_BROKEN, "registry: 500", 15000)                          \
-    X(REGISTRY_DENIED, "registry: 401 or 403", 5000)                    \
-    X(REGISTRY_LOST_AFTER, "registry: request done, answer lost", 15000) \
-    X(REGISTRY_HANG, "registry: hangs", 5000)                           \
-    X(REGISTRY_CUT_PUSH, "registry: push cut half-way", 20000)          \
-    X(REGISTRY_FORGETS, "registry: accepts a tag and forgets it", 40000) \
-    X(CLI_FAILS, "CLI: fails", 15000)                                   \
-    X(CLI_LIES, "CLI: done, reports failure", 15000)                    \
-    X(CLI_HANGS, "CLI: hangs", 1500)                                    \
-    X(CLI_HANGS_AFTER, "CLI: done, hangs", 1500)                        \
-    X(CLI_SLOW, "CLI: slow, its output is stale", 30000)                \
-    X(CLI_CUT, "CLI: export or import cut", 20000)                      \
-    X(CLI_HALF_REMOVE, "CLI: vm rm stops half-way", 20000)              \
-    X(CLI_HALF_CREATE, "CLI: leaves a record in state creating", 20000) \
-    X(KILL_BEFORE, "kill: right before a call", 600)                    \
-    X(KILL_AFTER, "kill: right after a call", 600)                      \
-    X(KILL_AT_YIELD, "kill: between two yields", 0)                     \
-    X(RESTART, "restart: SIGTERM and drain", 0)                         \
-    X(LEADER_CHANGE, "leader change between two operators", 0)          \
-    X(REGISTRY_OUTAGE, "registry: outage of some time", 0)              \
-    X(PARTITION, "node cut off from API and registry", 0)               \
-    X(HISTORY_GONE, "API: watches end with 410", 0)                     \
-    X(DISK_FULL, "host: disk full", 0)                                  \
-    X(VM_LOST, "host: VM vanishes", 0)                                  \
-    X(VM_EXIT, "host: VM stops", 0)                                     \
-    X(HOST_REBOOT, "host: reboot", 0)                                   \
+#define SIM_FAULTS(X)                                                                                                  \
+    X(KUBE_REFUSED, "API: connection refused", 8000)                                                                   \
+    X(KUBE_LOST_BEFORE, "API: connection lost, request not done", 4000)                                                \
+    X(KUBE_LOST_AFTER, "API: request done, answer lost", 8000)                                                         \
+    X(KUBE_CONFLICT, "API: 409", 6000)                                                                                 \
+    X(KUBE_INVALID, "API: 422", 3000)                                                                                  \
+    X(KUBE_THROTTLED, "API: 429 with Retry-After", 6000)                                                               \
+    X(KUBE_BROKEN, "API: 500 or 503", 8000)                                                                            \
+    X(KUBE_HANG, "API: hangs, request not done", 2000)                                                                 \
+    X(KUBE_HANG_AFTER, "API: request done, hangs", 2000)                                                               \
+    X(KUBE_CUT_BODY, "API: body of the answer cut", 4000)                                                              \
+    X(WATCH_CUT, "API: watch cut", 20000)                                                                              \
+    X(WATCH_LAG, "API: watch event late", 60000)                                                                       \
+    X(REGISTRY_REFUSED, "registry: unreachable", 15000)                                                                \
+    X(REGISTRY_BROKEN, "registry: 500", 15000)                                                                         \
+    X(REGISTRY_DENIED, "registry: 401 or 403", 5000)                                                                   \
+    X(REGISTRY_LOST_AFTER, "registry: request done, answer lost", 15000)                                               \
+    X(REGISTRY_HANG, "registry: hangs", 5000)                                                                          \
+    X(REGISTRY_CUT_PUSH, "registry: push cut half-way", 20000)                                                         \
+    X(REGISTRY_FORGETS, "registry: accepts a tag and forgets it", 40000)                                               \
+    X(CLI_FAILS, "CLI: fails", 15000)                                                                                  \
+    X(CLI_LIES, "CLI: done, reports failure", 15000)                                                                   \
+    X(CLI_HANGS, "CLI: hangs", 1500)                                                                                   \
+    X(CLI_HANGS_AFTER, "CLI: done, hangs", 1500)                                                                       \
+    X(CLI_SLOW, "CLI: slow, its output is stale", 30000)                                                               \
+    X(CLI_CUT, "CLI: export or import cut", 20000)                                                                     \
+    X(CLI_HALF_REMOVE, "CLI: vm rm stops half-way", 20000)                                                             \
+    X(CLI_HALF_CREATE, "CLI: leaves a record in state creating", 20000)                                                \
+    X(KILL_BEFORE, "kill: right before a call", 600)                                                                   \
+    X(KILL_AFTER, "kill: right after a call", 600)                                                                     \
+    X(KILL_AT_YIELD, "kill: between two yields", 0)                                                                    \
+    X(RESTART, "restart: SIGTERM and drain", 0)                                                                        \
+    X(LEADER_CHANGE, "leader change between two operators", 0)                                                         \
+    X(REGISTRY_OUTAGE, "registry: outage of some time", 0)                                                             \
+    X(PARTITION, "node cut off from API and registry", 0)                                                              \
+    X(HISTORY_GONE, "API: watches end with 410", 0)                                                                    \
+    X(DISK_FULL, "host: disk full", 0)                                                                                 \
+    X(VM_LOST, "host: VM vanishes", 0)                                                                                 \
+    X(VM_EXIT, "host: VM stops", 0)                                                                                    \
+    X(HOST_REBOOT, "host: reboot", 0)                                                                                  \
     X(CLOCK_JUMP, "clock: wall time jumps", 0)
 
-#define SIM_ACTIONS(X)                       \
-    X(CREATE_SET, "create a set")            \
-    X(DELETE_SET, "delete a set")            \
-    X(SUSPEND, "suspend a set")              \
-    X(RESUME, "resume a set")                \
-    X(SCALE_UP, "scale a set up")            \
-    X(SCALE_DOWN, "scale a set down")        \
-    X(EDIT_IMAGE, "edit an image")           \
-    X(EDIT_RESOURCES, "edit resources")      \
-    X(ADD_TOOLBOX, "add a toolbox")          \
-    X(REMOVE_TOOLBOX, "remove a toolbox")    \
-    X(DELETE_AWAKE_POD, "delete a pod that is awake") \
+#define SIM_ACTIONS(X)                                                                                                 \
+    X(CREATE_SET, "create a set")                                                                                      \
+    X(DELETE_SET, "delete a set")                                                                                      \
+    X(SUSPEND, "suspend a set")                                                                                        \
+    X(RESUME, "resume a set")                                                                                          \
+    X(SCALE_UP, "scale a set up")                                                                                      \
+    X(SCALE_DOWN, "scale a set down")                                                                                  \
+    X(EDIT_IMAGE, "edit an image")                                                                                     \
+    X(EDIT_RESOURCES, "edit resources")                                                                                \
+    X(ADD_TOOLBOX, "add a toolbox")                                                                                    \
+    X(REMOVE_TOOLBOX, "remove a toolbox")                                                                              \
+    X(DELETE_AWAKE_POD, "delete a pod that is awake")                                                                  \
     X(DELETE_ASLEEP_POD, "delete a pod that is asleep")
 
 enum sim_fault {

@@ -138,7 +138,8 @@ bool sim_user_delete_pod(struct sim_world *world, const char *name) {
     return send(world, "DELETE", path, NULL, NULL);
 }
 
-/* --- random users --------------------------------------------------------------------------------------------------- */
+/* --- random users ---------------------------------------------------------------------------------------------------
+ */
 
 static const char *any_image(struct sim_world *world) {
     return sim_random_below(&world->users_random, 2) ? "r/y:1" : "r/y:2";
@@ -150,8 +151,7 @@ static bool edit_image(struct sim_world *world, const char *name) {
     const char *image = cc_text_equal(now, "r/y:1") ? "r/y:2" : "r/y:1";
     char *boxes cc_cleanup(cc_free_p) =
         toolboxes_text((int)json_array_size(cc_json_path(set, "spec", "toolboxes", NULL)), image);
-    char *patch cc_cleanup(cc_free_p) =
-        cc_xasprintf("{'spec':{'agent':{'image':'%s'},'toolboxes':%s}}", image, boxes);
+    char *patch cc_cleanup(cc_free_p) = cc_xasprintf("{'spec':{'agent':{'image':'%s'},'toolboxes':%s}}", image, boxes);
 
     sim_ledger_permit_set(world, name, "its image was edited");
     return sim_user_patch_set(world, name, patch);

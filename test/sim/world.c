@@ -25,7 +25,8 @@ static int open_descriptors(void) {
     return count;
 }
 
-/* --- building -------------------------------------------------------------------------------------------------------- */
+/* --- building --------------------------------------------------------------------------------------------------------
+ */
 
 static void draw_manners(struct sim_world *world) {
     struct sim_random *draw = &world->cluster_random;
@@ -103,7 +104,8 @@ static void tear_down(struct sim_world *world) {
     free(world->writers);
 }
 
-/* --- the story ------------------------------------------------------------------------------------------------------ */
+/* --- the story ------------------------------------------------------------------------------------------------------
+ */
 
 CC_YIELDS static void random_story(struct sim_world *world) {
     struct cc_fiber *users = cc_fiber_start(world->loop, "users", sim_users_run, world);

@@ -155,8 +155,8 @@ static bool is_only_copy(struct deletion *deletion) {
         state = vk_entry_state(deletion->entry);
     bool asleep = cc_flag_is_set(annotations, CC_KEY_HIBERNATE) || cc_text_equal(state, CC_STATE_HIBERNATED);
 
-    /* Also a guest that was asked to wake and has not come up is still in there. A sub-agent's slot is forked anew then, and
-     * its old state would stand in the way (mission, step 10). */
+    /* Also a guest that was asked to wake and has not come up is still in there. A sub-agent's slot is forked anew
+     * then, and its old state would stand in the way (mission, step 10). */
     if (!vk_snapshots_registry(deletion->provider->options.snapshots))
         return (asleep || cc_role_of_pod(deletion->pod, deletion->spec.vm_name) != CC_ROLE_IS_SUB_AGENT) &&
                !set_is_going(deletion);

@@ -150,8 +150,8 @@ static void take_managed(struct startup *startup, const struct cc_pod *pod, cons
     struct listed *listed = find_vm(startup, by_name ? NULL : id, spec->vm_name);
     struct vk_entry *entry;
 
-    /* Nothing of it has run yet, or its wake had only begun: CreatePod follows, which looks for its state (decision 48 is
-     * about a VM that was there). */
+    /* Nothing of it has run yet, or its wake had only begun: CreatePod follows, which looks for its state (decision 48
+     * is about a VM that was there). */
     if (!listed && wants_sleep && by_name && has_not_run(pod))
         return;
     if (!listed && !wants_sleep) {

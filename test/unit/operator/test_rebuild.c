@@ -309,5 +309,4 @@ END_TEST
 OP_SUITE_MAIN("operator rebuild", rebuild__decide, rebuild__blocked_names, rebuild__backoff,
               rebuild__spent_budget_parks, rebuild__the_fourth_delete_does_not_park, rebuild__a_new_generation_unparks,
               rebuild__history_is_pruned_on_write, rebuild__unreadable_history_is_empty, rebuild__history_before_delete,
-              rebuild__stale_failure_is_read_again,
-              rebuild__only_the_judged_version_is_deleted)
+              rebuild__stale_failure_is_read_again, rebuild__only_the_judged_version_is_deleted)

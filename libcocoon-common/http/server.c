@@ -180,8 +180,8 @@ static int open_listener(const struct addrinfo *info) {
 
 /* All addresses: the IPv6 one takes IPv4 too; a machine without IPv6 gets the other. */
 static int open_first(const char *host, const char *port, struct cc_err *err, const char *address) {
-    struct addrinfo hints = {.ai_family = *host ? AF_UNSPEC : AF_INET6, .ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo hints = {
+        .ai_family = *host ? AF_UNSPEC : AF_INET6, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
     int fd = -1, failure = EADDRNOTAVAIL;
     for (int attempt = 0; attempt < (*host ? 1 : 2) && fd < 0; attempt++) {
@@ -239,8 +239,8 @@ static void take_connection(struct cc_http_server *server, int fd, const struct 
                             socklen_t length) {
     int yes = 1;
     bool is_full = server->connection_count >= server->limits.connections;
-    if (is_full && (!server->security.open ||
-                    server->connection_count >= server->limits.connections + CC_HTTP_TURNED_AWAY_MAX))
+    if (is_full &&
+        (!server->security.open || server->connection_count >= server->limits.connections + CC_HTTP_TURNED_AWAY_MAX))
         return turn_away(server, fd);
     struct cc_http_connection *connection = CC_NEW(struct cc_http_connection);
     connection->server = server;

@@ -23,10 +23,10 @@ struct cc_spdy {
     uint8_t header[FRAME_HEADER_BYTES];
     size_t header_bytes;
     bool in_frame, is_control;
-    uint32_t left;          /* of the present frame */
-    uint32_t word;          /* its first word without the control bit: version and type, or the stream */
+    uint32_t left; /* of the present frame */
+    uint32_t word; /* its first word without the control bit: version and type, or the stream */
     uint8_t flags;
-    struct cc_buf payload;  /* of a control frame */
+    struct cc_buf payload; /* of a control frame */
 };
 
 const char *cc_spdy_event_header(const struct cc_spdy_event *event, const char *name) {
@@ -51,7 +51,8 @@ void cc_spdy_free(struct cc_spdy *spdy) {
     free(spdy);
 }
 
-/* --- decoding ------------------------------------------------------------------------------------------------------- */
+/* --- decoding -------------------------------------------------------------------------------------------------------
+ */
 
 static uint32_t u32_at(const uint8_t *bytes) {
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
@@ -140,8 +141,8 @@ static int feed_frame(struct cc_spdy *spdy, const uint8_t *bytes, size_t count, 
     return 0;
 }
 
-int cc_spdy_feed(struct cc_spdy *spdy, const uint8_t *bytes, size_t count, size_t *ret_used,
-                 struct cc_spdy_event *ret, struct cc_err *err) {
+int cc_spdy_feed(struct cc_spdy *spdy, const uint8_t *bytes, size_t count, size_t *ret_used, struct cc_spdy_event *ret,
+                 struct cc_err *err) {
     *ret = (struct cc_spdy_event){0};
     *ret_used = 0;
     while (ret->type == CC_SPDY_NOTHING && *ret_used < count) {
@@ -164,7 +165,8 @@ int cc_spdy_feed(struct cc_spdy *spdy, const uint8_t *bytes, size_t count, size_
     return 0;
 }
 
-/* --- encoding ------------------------------------------------------------------------------------------------------- */
+/* --- encoding -------------------------------------------------------------------------------------------------------
+ */
 
 static void put_u32(struct cc_buf *into, uint32_t value) {
     const uint8_t bytes[4] = {(uint8_t)(value >> 24), (uint8_t)(value >> 16), (uint8_t)(value >> 8), (uint8_t)value};

@@ -1,5 +1,5 @@
-/* The frames of a SPDY/3.1 server as kubectl and kube-apiserver speak it, without I/O: bytes in, events out, and the frames
- * that we send. contract/08 4.5. */
+/* The frames of a SPDY/3.1 server as kubectl and kube-apiserver speak it, without I/O: bytes in, events out, and the
+ * frames that we send. contract/08 4.5. */
 #ifndef CC_HTTP_SPDY_H
 #define CC_HTTP_SPDY_H
 
@@ -33,9 +33,9 @@ struct cc_spdy_header {
 };
 struct cc_spdy_event {
     enum cc_spdy_event_type type;
-    uint32_t stream; /* of PING its id */
-    uint32_t status; /* of RESET */
-    bool is_final;   /* FIN */
+    uint32_t stream;                      /* of PING its id */
+    uint32_t status;                      /* of RESET */
+    bool is_final;                        /* FIN */
     const struct cc_spdy_header *headers; /* until the next feed, as bytes */
     size_t header_count;
     const uint8_t *bytes;
@@ -48,13 +48,13 @@ const char *cc_spdy_event_header(const struct cc_spdy_event *event, const char *
 struct cc_spdy;
 struct cc_spdy *cc_spdy_new(void);
 void cc_spdy_free(struct cc_spdy *spdy); /* NULL is fine */
-/* Uses bytes up to the first event. PROTOCOL or LIMIT: the connection cannot go on. Frames that say nothing to us (SETTINGS,
- * WINDOW_UPDATE, HEADERS, SYN_REPLY) are checked and used. Call again while *ret_used < count. */
+/* Uses bytes up to the first event. PROTOCOL or LIMIT: the connection cannot go on. Frames that say nothing to us
+ * (SETTINGS, WINDOW_UPDATE, HEADERS, SYN_REPLY) are checked and used. Call again while *ret_used < count. */
 CC_MUST_USE int cc_spdy_feed(struct cc_spdy *spdy, const uint8_t *bytes, size_t count, size_t *ret_used,
                              struct cc_spdy_event *ret, struct cc_err *err);
 
-/* Whole frames, appended; their order on the wire must be that of the calls. The data frame's header is followed by count
- * bytes of the caller. */
+/* Whole frames, appended; their order on the wire must be that of the calls. The data frame's header is followed by
+ * count bytes of the caller. */
 void cc_spdy_put_reply(struct cc_spdy *spdy, uint32_t stream, struct cc_buf *into);
 void cc_spdy_put_stream(struct cc_spdy *spdy, uint32_t stream, const struct cc_spdy_header *headers, size_t count,
                         struct cc_buf *into);

@@ -108,7 +108,9 @@ static void feed_control(struct cc_websocket *socket, uint8_t *bytes, size_t cou
 
 static void feed_data(struct cc_websocket *socket, uint8_t *bytes, size_t count, struct cc_websocket_event *ret) {
     unmask(socket, bytes, count);
-    *ret = (struct cc_websocket_event){.type = CC_WEBSOCKET_PIECE, .bytes = bytes, .count = count,
+    *ret = (struct cc_websocket_event){.type = CC_WEBSOCKET_PIECE,
+                                       .bytes = bytes,
+                                       .count = count,
                                        .is_first = !socket->first_sent,
                                        .is_last = socket->is_final && socket->left == 0};
     /* A frame without bytes inside a message says nothing. */

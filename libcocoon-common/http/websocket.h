@@ -1,5 +1,5 @@
-/* The frames of a WebSocket server (RFC 6455), without I/O: bytes in, events out. Messages are handed on in pieces as they
- * come, so that none needs a bound. */
+/* The frames of a WebSocket server (RFC 6455), without I/O: bytes in, events out. Messages are handed on in pieces as
+ * they come, so that none needs a bound. */
 #ifndef CC_HTTP_WEBSOCKET_H
 #define CC_HTTP_WEBSOCKET_H
 
@@ -51,8 +51,7 @@ struct cc_websocket {
 CC_MUST_USE int cc_websocket_feed(struct cc_websocket *socket, uint8_t *bytes, size_t count, size_t *ret_used,
                                   struct cc_websocket_event *ret, struct cc_err *err);
 /* The header of a whole frame; returns its length. */
-size_t cc_websocket_header(enum cc_websocket_opcode opcode, uint64_t count,
-                           uint8_t ret[CC_WEBSOCKET_HEADER_BYTES_MAX]);
+size_t cc_websocket_header(enum cc_websocket_opcode opcode, uint64_t count, uint8_t ret[CC_WEBSOCKET_HEADER_BYTES_MAX]);
 /* Sec-WebSocket-Accept for a key; the caller frees it. NULL when the key is not 16 bytes in base64. */
 char *cc_websocket_accept(const char *key);
 

@@ -18,7 +18,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cluster"))
 import cluster as cluster_module  # noqa: E402
-from cluster import Cluster, Mismatch, Node, enter_namespace, http_get, wait  # noqa: E402
+from cluster import Cluster, Mismatch, Node, enter_namespace, free_ports, http_get, wait  # noqa: E402
 from scenario import Scenario, describe_failure, expect  # noqa: E402
 
 POD = "demo-0"
@@ -29,6 +29,12 @@ SESSIONS = 40
 def openssl(*words, input=None):
     subprocess.run(["openssl", *map(str, words)], input=input, check=True, text=True, stdout=subprocess.DEVNULL,
                    stderr=subprocess.PIPE)
+
+
+def same(have, want):
+    """For wait(): a difference is shown."""
+    expect("text", have, want)
+    return True
 
 
 class Certificates:
@@ -223,6 +229,34 @@ class Suite:
             status = json.loads(channels[3])
             expect("status", (status["reason"], status["details"]["causes"]),
                    ("NonZeroExitCode", [{"reason": "ExitCode", "message": "3"}]))
+
+    def test_port_forward(self):
+        """An HTTP server inside the guest's own network; 50 requests, one given up in the middle."""
+        pod = self.cluster.get("pod", POD)
+        name = pod["metadata"]["annotations"]["vm.cocoonstack.io/name"]
+        server = subprocess.Popen(["nsenter", "-t", str(self.node.vms()[name]["pid"]), "-n", sys.executable, "-m", "http.server",
+                                   "8099", "--directory", self.certificates.dir], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL)
+        local = free_ports(1)[0]
+        want = (self.certificates.dir / "ca.crt").read_text()
+        wait("the server in the guest", 20, lambda: same(http_get(f"http://{pod['status']['podIP']}:8099/ca.crt"), want))
+        client = subprocess.Popen(["kubectl", "port-forward", POD, f"{local}:8099"], env=self.cluster.env,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        try:
+            if b"Forwarding from" not in client.stdout.readline():
+                raise Mismatch("kubectl port-forward does not start")
+            with socket.create_connection(("127.0.0.1", local), timeout=10) as given_up:
+                given_up.sendall(b"GET /ca")
+                given_up.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                for have in pool.map(lambda _: http_get(f"http://127.0.0.1:{local}/ca.crt", 30), range(50)):
+                    expect("what the guest serves", have, want)
+            expect("kubectl goes on", client.poll(), None)
+        finally:
+            for process in (client, server):
+                process.kill()
+                process.wait()
+            client.stdout.close()
 
     def token(self, name, *rules):
         self.kubectl("create", "serviceaccount", name)

@@ -29,7 +29,8 @@ struct vk_auth {
     struct verdict *tokens, *accesses; /* in the order in which they came */
 };
 
-/* --- caches --------------------------------------------------------------------------------------------------------- */
+/* --- caches ---------------------------------------------------------------------------------------------------------
+ */
 
 static void drop(struct verdict **cache, struct verdict *verdict) {
     HASH_DEL(*cache, verdict);
@@ -79,7 +80,8 @@ void vk_auth_free(struct vk_auth *auth) {
     free(auth);
 }
 
-/* --- who ------------------------------------------------------------------------------------------------------------ */
+/* --- who ------------------------------------------------------------------------------------------------------------
+ */
 
 static json_t *user_of_certificate(const struct cc_tls_peer *client) {
     if (!client || !client->is_trusted || !*client->common_name ||
@@ -133,7 +135,8 @@ static int review_token(struct vk_auth *auth, const char *token, json_t **ret, s
     return 0;
 }
 
-/* --- may ------------------------------------------------------------------------------------------------------------ */
+/* --- may ------------------------------------------------------------------------------------------------------------
+ */
 
 static bool is_below(const char *path, const char *prefix) {
     size_t length = strlen(prefix);
@@ -143,8 +146,8 @@ static bool is_below(const char *path, const char *prefix) {
 static const char *verb_of(const char *method) {
     static const struct {
         const char *method, *verb;
-    } verbs[] = {{"GET", "get"}, {"HEAD", "get"}, {"POST", "create"}, {"PUT", "update"}, {"PATCH", "patch"},
-                 {"DELETE", "delete"}};
+    } verbs[] = {{"GET", "get"},    {"HEAD", "get"},    {"POST", "create"},
+                 {"PUT", "update"}, {"PATCH", "patch"}, {"DELETE", "delete"}};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(verbs); i++)
         if (cc_text_equal(verbs[i].method, method))
             return verbs[i].verb;
@@ -155,13 +158,13 @@ struct vk_auth_attributes vk_auth_attributes_of(const char *method, const char *
     static const struct {
         const char *prefix, *first, *second;
     } rules[] = {
-        {"/stats", "stats", NULL},          {"/metrics", "metrics", NULL},     {"/logs", "log", NULL},
-        {"/pods", "pods", "proxy"},         {"/runningpods", "pods", "proxy"}, {"/healthz", "healthz", "proxy"},
+        {"/stats", "stats", NULL},  {"/metrics", "metrics", NULL},     {"/logs", "log", NULL},
+        {"/pods", "pods", "proxy"}, {"/runningpods", "pods", "proxy"}, {"/healthz", "healthz", "proxy"},
     };
     for (size_t i = 0; i < CC_ARRAY_LENGTH(rules); i++)
         if (is_below(path, rules[i].prefix))
-            return (struct vk_auth_attributes){verb_of(method), {rules[i].first, rules[i].second},
-                                               rules[i].second ? 2 : 1};
+            return (struct vk_auth_attributes){
+                verb_of(method), {rules[i].first, rules[i].second}, rules[i].second ? 2 : 1};
     /* A WebSocket upgrade is a GET; that a command runs, or a port is opened, needs the same right in any dress
      * (decision 67). */
     bool acts = is_below(path, "/exec") || is_below(path, "/attach") || is_below(path, "/portForward") ||
@@ -171,8 +174,7 @@ struct vk_auth_attributes vk_auth_attributes_of(const char *method, const char *
 
 static json_t *access_spec(const struct vk_auth *auth, const json_t *user, const char *verb, const char *subresource) {
     json_t *spec = json_pack("{s:{s:s, s:s, s:s, s:s, s:s, s:s}}", "resourceAttributes", "verb", verb, "group", "",
-                             "version", "v1", "resource", "nodes", "subresource", subresource, "name",
-                             auth->node_name);
+                             "version", "v1", "resource", "nodes", "subresource", subresource, "name", auth->node_name);
     cc_json_set_text(spec, "user", cc_json_text(user, "username"));
     cc_json_set_text_nonempty(spec, "uid", cc_json_text(user, "uid"));
     if (json_is_array(cc_json_member(user, "groups")))

@@ -1,5 +1,6 @@
-/* Who may use the kubelet API: what a kubelet does (contract/08 4.3, decisions 25 and 67). Client certificates and tokens
- * say who it is, the API server says what they may. Nothing is ever allowed by default or on a failing review. */
+/* Who may use the kubelet API: what a kubelet does (contract/08 4.3, decisions 25 and 67). Client certificates and
+ * tokens say who it is, the API server says what they may. Nothing is ever allowed by default or on a failing review.
+ */
 #ifndef VK_KUBELET_AUTH_H
 #define VK_KUBELET_AUTH_H
 
@@ -13,9 +14,9 @@
 #define VK_AUTH_TOKEN_MS 120000 /* a TokenReview is believed so long */
 #define VK_AUTH_ALLOW_MS 300000
 #define VK_AUTH_DENY_MS 30000
-#define VK_AUTH_REVIEW_MS 10000        /* one review */
-#define VK_AUTH_CACHE_MAX 1024         /* answers of each kind; the oldest goes first */
-#define VK_AUTH_TOKEN_BYTES_MAX 65536  /* a longer one is nobody's */
+#define VK_AUTH_REVIEW_MS 10000       /* one review */
+#define VK_AUTH_CACHE_MAX 1024        /* answers of each kind; the oldest goes first */
+#define VK_AUTH_TOKEN_BYTES_MAX 65536 /* a longer one is nobody's */
 
 struct vk_auth;
 struct vk_auth *vk_auth_new(const struct cc_kube *kube, const char *node_name); /* kube is borrowed */

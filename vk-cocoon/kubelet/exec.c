@@ -29,7 +29,8 @@ struct exec_job {
     struct cc_event changed; /* one of the two */
 };
 
-/* --- the command ---------------------------------------------------------------------------------------------------- */
+/* --- the command ----------------------------------------------------------------------------------------------------
+ */
 
 /* Pairs of the raw query with that key, decodable or not. */
 static size_t count_raw(const char *query, const char *key) {
@@ -77,7 +78,8 @@ static void audit(const struct exec_job *job, const struct cc_http_server_reques
                 CC_KV("protocol", vk_session_protocol(job->session)));
 }
 
-/* --- streams -------------------------------------------------------------------------------------------------------- */
+/* --- streams --------------------------------------------------------------------------------------------------------
+ */
 
 static void tell_gone(struct exec_job *job) {
     job->is_client_gone = true;
@@ -125,9 +127,8 @@ static void pump_in(void *arg) {
 
 /* Until the outputs have ended and the child was reaped. */
 static int stream(struct exec_job *job, int *ret_exit_code, struct cc_err *err) {
-    struct cc_fiber *input = job->wants.channels[VK_STDIN]
-                                 ? cc_fiber_start(cc_loop_current(), "exec stdin", pump_in, job)
-                                 : NULL;
+    struct cc_fiber *input =
+        job->wants.channels[VK_STDIN] ? cc_fiber_start(cc_loop_current(), "exec stdin", pump_in, job) : NULL;
     struct cc_group outputs;
     struct cc_exit result = {0};
     cc_group_init(&outputs, 0);
@@ -145,7 +146,8 @@ static int stream(struct exec_job *job, int *ret_exit_code, struct cc_err *err) 
     return rc;
 }
 
-/* --- the session ---------------------------------------------------------------------------------------------------- */
+/* --- the session ----------------------------------------------------------------------------------------------------
+ */
 
 static int run_command(struct exec_job *job, int *ret_exit_code, struct cc_err *err) {
     const struct vk_session_target *target = job->target;
@@ -153,8 +155,7 @@ static int run_command(struct exec_job *job, int *ret_exit_code, struct cc_err *
     if (!vm)
         return cc_err_set(err, CC_NOT_FOUND, "pod %s/%s has no live VM", target->namespace, target->pod);
     struct vk_exec_options options = {.vm_id = vm->id, .argv = job->argv, .argc = job->argc};
-    int rc =
-        job->host->ops->exec(job->host->ctx, &options, job->wants.channels[VK_STDIN], &job->process, err);
+    int rc = job->host->ops->exec(job->host->ctx, &options, job->wants.channels[VK_STDIN], &job->process, err);
     vk_vm_unref(vm);
     if (rc == 0)
         rc = stream(job, ret_exit_code, err);

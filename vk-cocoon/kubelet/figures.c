@@ -49,7 +49,8 @@ struct cc_wall vk_figures_started(const struct vk_figures *figures) {
     return figures->started;
 }
 
-/* --- sampling ------------------------------------------------------------------------------------------------------- */
+/* --- sampling -------------------------------------------------------------------------------------------------------
+ */
 
 /* "" when it cannot be read. The caller frees both. */
 static char *read_text(char *take_path) {
@@ -89,8 +90,8 @@ static int64_t disk_bytes(const char *root, const char *id) {
 
 static void read_vm(const struct vk_figures *figures, const struct vk_vm *vm, struct vk_vm_figures *ret) {
     const struct vk_figures_options *options = &figures->options;
-    char *cpu cc_cleanup(cc_free_p) = read_text(
-        cc_xasprintf("%s/%s/vm-%s.scope/cpu.stat", options->cgroups, options->cgroup_parent, vm->id));
+    char *cpu cc_cleanup(cc_free_p) =
+        read_text(cc_xasprintf("%s/%s/vm-%s.scope/cpu.stat", options->cgroups, options->cgroup_parent, vm->id));
     char *stat cc_cleanup(cc_free_p) = read_text(cc_xasprintf("%s/%lld/stat", options->proc, (long long)vm->pid));
     char *net cc_cleanup(cc_free_p) = read_text(cc_xasprintf("%s/%lld/net/dev", options->proc, (long long)vm->pid));
     vk_figures_cpu_stat(cpu, ret);
@@ -134,7 +135,8 @@ struct vk_sample *vk_figures_sample(struct vk_figures *figures) {
     return figures->sample;
 }
 
-/* --- the agent's own metrics ------------------------------------------------------------------------------------------ */
+/* --- the agent's own metrics
+ * ------------------------------------------------------------------------------------------ */
 
 static void each_metric(const struct vm_metrics *metrics, const struct vk_vm_sample *vm, bool is_removal) {
     const char *const labels[] = {vm->vm->name, vm->pod->base.meta.name, vm->pod->base.meta.namespace,
@@ -185,13 +187,17 @@ void vk_figures_export(struct vk_figures *figures, struct cc_metrics *metrics) {
                                                 "Time the VM was throttled by its CPU quota.", labels),
         .throttled_periods = cc_metrics_counter(metrics, "cocoon_vk_vm_cpu_throttled_periods_total",
                                                 "Periods in which the VM was throttled.", labels),
-        .memory = cc_metrics_gauge(metrics, "cocoon_vk_vm_memory_rss_bytes", "Resident memory of the hypervisor.", labels),
+        .memory =
+            cc_metrics_gauge(metrics, "cocoon_vk_vm_memory_rss_bytes", "Resident memory of the hypervisor.", labels),
         .disk = cc_metrics_gauge(metrics, "cocoon_vk_vm_disk_cow_bytes", "Size of the VM's disk overlay.", labels),
-        .rx = cc_metrics_counter(metrics, "cocoon_vk_vm_network_rx_bytes_total", "Bytes received on the VM's TAP.", labels),
+        .rx = cc_metrics_counter(metrics, "cocoon_vk_vm_network_rx_bytes_total", "Bytes received on the VM's TAP.",
+                                 labels),
         .tx = cc_metrics_counter(metrics, "cocoon_vk_vm_network_tx_bytes_total", "Bytes sent on the VM's TAP.", labels),
     };
-    figures->node_cpu = cc_metrics_counter(metrics, "cocoon_vk_node_cpu_seconds_total", "CPU time used on the node.", none);
-    figures->node_memory = cc_metrics_gauge(metrics, "cocoon_vk_node_memory_used_bytes", "Memory in use on the node.", none);
+    figures->node_cpu =
+        cc_metrics_counter(metrics, "cocoon_vk_node_cpu_seconds_total", "CPU time used on the node.", none);
+    figures->node_memory =
+        cc_metrics_gauge(metrics, "cocoon_vk_node_memory_used_bytes", "Memory in use on the node.", none);
     figures->storage_available = cc_metrics_gauge(metrics, "cocoon_vk_node_storage_available_bytes",
                                                   "Free space of the root directory's file system.", none);
     figures->storage_total = cc_metrics_gauge(metrics, "cocoon_vk_node_storage_total_bytes",

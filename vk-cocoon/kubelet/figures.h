@@ -47,8 +47,8 @@ struct vk_figures;
 struct vk_figures *vk_figures_new(const struct vk_figures_options *options, const struct vk_kubelet_host *host,
                                   struct cc_wall now);
 void vk_figures_free(struct vk_figures *figures); /* NULL is fine */
-/* A reference to the present sample; reads anew when it is older than VK_FIGURES_SHARED_MS. Small files only, and never the
- * CLI. */
+/* A reference to the present sample; reads anew when it is older than VK_FIGURES_SHARED_MS. Small files only, and never
+ * the CLI. */
 struct vk_sample *vk_figures_sample(struct vk_figures *figures);
 struct cc_wall vk_figures_started(const struct vk_figures *figures);
 /* Declares the per-scrape families of 5.2 and fills them at each scrape. metrics must outlive figures. */

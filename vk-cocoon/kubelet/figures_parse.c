@@ -42,8 +42,8 @@ static int64_t value_of(const char *text, const char *word) {
     return value < 0 ? 0 : value;
 }
 
-/* Field k of /proc/<pid>/stat, counted as proc(5) does. The second, the program's name, may hold anything: start after the
- * last ')'. */
+/* Field k of /proc/<pid>/stat, counted as proc(5) does. The second, the program's name, may hold anything: start after
+ * the last ')'. */
 static int64_t stat_field(const char *stat, size_t k) {
     const char *end = strrchr(stat, ')');
     int64_t value = end ? word_at(end + 1, k - 3) : 0;

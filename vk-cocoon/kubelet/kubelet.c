@@ -100,7 +100,8 @@ static void port_forward(struct call *call) {
         vk_port_forward_serve(&call->kubelet->options.host, &target, call->request, call->response);
 }
 
-/* --- routing ---------------------------------------------------------------------------------------------------------- */
+/* --- routing
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static const struct route {
     const char *path; /* without its parts */
@@ -173,7 +174,8 @@ static void serve(void *ctx, const struct cc_http_server_request *request, struc
     dispatch(&call);
 }
 
-/* --- life ------------------------------------------------------------------------------------------------------------- */
+/* --- life
+ * ------------------------------------------------------------------------------------------------------------- */
 
 struct vk_kubelet *vk_kubelet_new(struct cc_loop *loop, const struct vk_kubelet_options *options) {
     static const char *const methods[] = {NULL, "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};

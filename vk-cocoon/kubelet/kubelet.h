@@ -1,5 +1,5 @@
-/* The kubelet's HTTPS API: kubectl logs and exec, figures for metrics-server, pods for the curious. contract/08 chapter 4.
- * Every request is authenticated and authorized before anything else is looked at, its path included. */
+/* The kubelet's HTTPS API: kubectl logs and exec, figures for metrics-server, pods for the curious. contract/08
+ * chapter 4. Every request is authenticated and authorized before anything else is looked at, its path included. */
 #ifndef VK_KUBELET_KUBELET_H
 #define VK_KUBELET_KUBELET_H
 

@@ -9,7 +9,8 @@
 #include "kubelet/respond.h"
 #include "meta/keys.h"
 
-/* --- the query ------------------------------------------------------------------------------------------------------ */
+/* --- the query ------------------------------------------------------------------------------------------------------
+ */
 
 static int read_number(const struct cc_http_server_request *request, const char *name, int64_t min, int64_t *ret,
                        struct cc_err *err) {
@@ -58,7 +59,8 @@ int vk_log_query_parse(const struct cc_http_server_request *request, struct vk_l
     return rc;
 }
 
-/* --- following ------------------------------------------------------------------------------------------------------ */
+/* --- following ------------------------------------------------------------------------------------------------------
+ */
 
 size_t vk_log_overlap(const char *before, size_t before_bytes, const char *now, size_t now_bytes) {
     /* The longest first: start at the oldest line of `before` that may be the first line of `now`. */
@@ -141,8 +143,8 @@ void vk_logs_serve(const struct vk_kubelet_host *host, const char *namespace, co
         return;
     }
     cc_pod_unref(pod);
-    struct log_stream stream = {.host = host, .namespace = namespace, .name = name, .response = response,
-                                .left = query.limit_bytes};
+    struct log_stream stream = {
+        .host = host, .namespace = namespace, .name = name, .response = response, .left = query.limit_bytes};
     struct cc_buf text;
     cc_buf_init(&text, VK_LOG_BYTES_MAX);
     int64_t lines = query.tail_lines <= 0 ? VK_LOG_LINES_DEFAULT : query.tail_lines;

@@ -26,8 +26,8 @@ struct vk_log_query {
 /* INVALID names the parameter. Pure. */
 CC_MUST_USE int vk_log_query_parse(const struct cc_http_server_request *request, struct vk_log_query *ret,
                                    struct cc_err *err);
-/* How many bytes at the start of `now` were seen before, at the end of `before`: whole lines that overlap. 0 when nothing
- * does. Pure. */
+/* How many bytes at the start of `now` were seen before, at the end of `before`: whole lines that overlap. 0 when
+ * nothing does. Pure. */
 size_t vk_log_overlap(const char *before, size_t before_bytes, const char *now, size_t now_bytes);
 
 /* Answers the request. */

@@ -25,9 +25,9 @@ struct pair {
     struct cc_fiber *fiber;
     char key[VK_FORWARD_REQUEST_ID_BYTES];
     char port[8];
-    uint32_t error_stream, data_stream; /* 0 = not there */
-    struct cc_event complete;           /* both are */
-    struct cc_buf input;                /* of the client, for the guest */
+    uint32_t error_stream, data_stream;  /* 0 = not there */
+    struct cc_event complete;            /* both are */
+    struct cc_buf input;                 /* of the client, for the guest */
     bool input_ended, is_reset, is_done; /* is_reset: the client gave its connection up */
     struct cc_event input_came, input_went;
     int fd;
@@ -42,7 +42,8 @@ struct forward {
     bool is_closing; /* the session has ended */
 };
 
-/* --- the guest's side ------------------------------------------------------------------------------------------------- */
+/* --- the guest's side
+ * ------------------------------------------------------------------------------------------------- */
 
 static int guest_address(const struct forward *forward, const char *port, struct sockaddr_storage *ret,
                          socklen_t *ret_bytes, struct cc_err *err) {
@@ -138,7 +139,8 @@ static int copy(struct pair *pair, struct cc_err *err) {
     return rc;
 }
 
-/* --- pairs ------------------------------------------------------------------------------------------------------------ */
+/* --- pairs
+ * ------------------------------------------------------------------------------------------------------------ */
 
 /* Both streams always end, or the client would wait for ever. */
 static int finish(struct pair *pair, const char *text, struct cc_err *err) {
@@ -239,7 +241,8 @@ static struct pair *pair_new(struct forward *forward, const char *key, const cha
     return pair;
 }
 
-/* --- the client's side ------------------------------------------------------------------------------------------------ */
+/* --- the client's side
+ * ------------------------------------------------------------------------------------------------ */
 
 struct opened {
     uint32_t stream;
@@ -252,8 +255,8 @@ static bool read_stream(const struct cc_spdy_event *event, struct opened *ret) {
     const char *type = cc_spdy_event_header(event, "streamtype"), *port = cc_spdy_event_header(event, "port");
     const char *id = cc_spdy_event_header(event, "requestid");
     int32_t number;
-    *ret = (struct opened){.stream = event->stream, .is_error = cc_text_equal(type, "error"),
-                           .is_final = event->is_final};
+    *ret =
+        (struct opened){.stream = event->stream, .is_error = cc_text_equal(type, "error"), .is_final = event->is_final};
     if ((!ret->is_error && !cc_text_equal(type, "data")) || !cc_parse_int32(port ? port : "", 1, 65535, &number) ||
         strlen(cc_text_or(id, "")) + 2 > sizeof ret->key)
         return false;
@@ -271,8 +274,9 @@ static int refuse_duplicate(struct forward *forward, const struct pair *pair, co
     static const char text[] = "a stream of this type exists already for this request";
     uint32_t told = opened->is_error ? opened->stream : pair->error_stream;
     int rc = told ? vk_spdy_link_data(&forward->link, told, opened->is_error, text, sizeof text - 1, err) : 0;
-    return rc == 0 && !opened->is_error ? vk_spdy_link_reset(&forward->link, opened->stream, CC_SPDY_PROTOCOL_ERROR, err)
-                                        : rc;
+    return rc == 0 && !opened->is_error
+               ? vk_spdy_link_reset(&forward->link, opened->stream, CC_SPDY_PROTOCOL_ERROR, err)
+               : rc;
 }
 
 static int take_stream(struct forward *forward, const struct cc_spdy_event *event, struct cc_err *err) {
@@ -355,7 +359,8 @@ void vk_port_forward_serve(const struct vk_kubelet_host *host, const struct vk_s
     if (open_link(&forward, request, response)) {
         struct cc_err err = {0};
         char *pod cc_cleanup(cc_free_p) = cc_xasprintf("%s/%s", target->namespace, target->pod);
-        cc_log_info("port-forward session", CC_KV("user", target->user), CC_KV("pod", pod), CC_KV("peer", request->peer));
+        cc_log_info("port-forward session", CC_KV("user", target->user), CC_KV("pod", pod),
+                    CC_KV("peer", request->peer));
         if (vk_spdy_link_run(&forward.link, take_event, &forward, &err) != 0 && !cc_fiber_is_canceled())
             cc_log_debug("port-forward session broke", CC_KV("error", err.msg));
         forward.is_closing = true;

@@ -22,7 +22,8 @@ struct vk_serving {
     char *complaint; /* the last one that was logged */
 };
 
-/* --- the pair ------------------------------------------------------------------------------------------------------- */
+/* --- the pair -------------------------------------------------------------------------------------------------------
+ */
 
 static int read_file(const char *path, char **ret, struct cc_err *err) {
     struct cc_buf text cc_cleanup(cc_buf_done);
@@ -91,7 +92,8 @@ int vk_serving_load_pair(struct vk_serving *serving, int64_t now_unix_s, struct 
     return serving->certificate && !serving->is_self_signed ? 0 : use_self_signed(serving, now_unix_s, err);
 }
 
-/* --- authorities of clients ------------------------------------------------------------------------------------------- */
+/* --- authorities of clients
+ * ------------------------------------------------------------------------------------------- */
 
 static int read_config_map(struct vk_serving *serving, char **ret, struct cc_err *err) {
     struct cc_kube_ref ref = {
@@ -122,7 +124,8 @@ int vk_serving_load_authorities(struct vk_serving *serving, struct cc_err *err) 
     return 0;
 }
 
-/* --- life ------------------------------------------------------------------------------------------------------------- */
+/* --- life
+ * ------------------------------------------------------------------------------------------------------------- */
 
 int vk_serving_new(struct cc_loop *loop, const struct vk_serving_options *options, int64_t now_unix_s,
                    struct vk_serving **ret, struct cc_err *err) {

@@ -30,7 +30,8 @@ bool vk_session_wants_of(const struct cc_http_server_request *request, struct cc
     return false;
 }
 
-/* --- life ------------------------------------------------------------------------------------------------------------- */
+/* --- life
+ * ------------------------------------------------------------------------------------------------------------- */
 
 struct vk_session *vk_session_open(const struct cc_http_server_request *request,
                                    struct cc_http_server_response *response, const struct vk_session_wants *wants) {
@@ -69,7 +70,8 @@ int vk_session_wait_ready(struct vk_session *session, struct cc_err *err) {
     return cc_event_wait(&session->ready, err);
 }
 
-/* --- input ------------------------------------------------------------------------------------------------------------ */
+/* --- input
+ * ------------------------------------------------------------------------------------------------------------ */
 
 int vk_session_take_input(struct vk_session *session, const void *bytes, size_t count, struct cc_err *err) {
     while (session->input.len + count > VK_SESSION_INPUT_BYTES && session->input.len > 0) {
@@ -107,7 +109,8 @@ int vk_session_read(struct vk_session *session, void *bytes, size_t capacity, si
     return 0;
 }
 
-/* --- output ----------------------------------------------------------------------------------------------------------- */
+/* --- output
+ * ----------------------------------------------------------------------------------------------------------- */
 
 int vk_session_send(struct vk_session *session, enum vk_channel channel, const void *bytes, size_t count,
                     struct cc_err *err) {
@@ -157,8 +160,8 @@ static char *status_text(int exit_code, const char *failure) {
 }
 
 int vk_session_finish(struct vk_session *session, int exit_code, const char *failure, struct cc_err *err) {
-    char *status cc_cleanup(cc_free_p) = session->has_json_status ? vk_session_status_json(exit_code, failure)
-                                                                  : status_text(exit_code, failure);
+    char *status cc_cleanup(cc_free_p) =
+        session->has_json_status ? vk_session_status_json(exit_code, failure) : status_text(exit_code, failure);
     int rc = session->ops->end(session, VK_STDOUT, err);
     if (rc == 0)
         rc = session->ops->end(session, VK_STDERR, err);

@@ -1,4 +1,5 @@
-/* The channels of one exec or attach session, over SPDY/3.1 (v2 to v4) or WebSocket (v4 and its elders). contract/08 4.5. */
+/* The channels of one exec or attach session, over SPDY/3.1 (v2 to v4) or WebSocket (v4 and its elders).
+ * contract/08 4.5. */
 #ifndef VK_KUBELET_SESSION_H
 #define VK_KUBELET_SESSION_H
 
@@ -27,7 +28,7 @@ struct vk_session;
 CC_YIELDS struct vk_session *vk_session_open(const struct cc_http_server_request *request,
                                              struct cc_http_server_response *response,
                                              const struct vk_session_wants *wants);
-void vk_session_free(struct vk_session *session); /* NULL is fine */
+void vk_session_free(struct vk_session *session);                  /* NULL is fine */
 const char *vk_session_protocol(const struct vk_session *session); /* for logs */
 
 /* Receives until the client goes: on one fiber, while others use what follows. That is not the end of stdin: who has no
@@ -38,8 +39,8 @@ CC_YIELDS CC_MUST_USE int vk_session_wait_ready(struct vk_session *session, stru
 /* Bytes of stdin; *ret_count 0 = end. */
 CC_YIELDS CC_MUST_USE int vk_session_read(struct vk_session *session, void *bytes, size_t capacity, size_t *ret_count,
                                           struct cc_err *err);
-/* At most VK_LINK_READ_BYTES to stdout or stderr; waits while the client takes nothing. What the client did not ask for, or
- * has reset, is dropped. */
+/* At most VK_LINK_READ_BYTES to stdout or stderr; waits while the client takes nothing. What the client did not ask
+ * for, or has reset, is dropped. */
 CC_YIELDS CC_MUST_USE int vk_session_send(struct vk_session *session, enum vk_channel channel, const void *bytes,
                                           size_t count, struct cc_err *err);
 /* The end of the outputs, then how it went: exit code 0 to 255, or -1 and the text of what went wrong. */

@@ -18,8 +18,8 @@ struct vk_session_ops {
 struct vk_session {
     const struct vk_session_ops *ops;
     struct vk_session_wants wants;
-    const char *protocol; /* a literal */
-    bool has_json_status; /* v4 */
+    const char *protocol;     /* a literal */
+    bool has_json_status;     /* v4 */
     struct vk_spdy_link link; /* reader, writer, lock and activity serve WebSocket as well */
 
     /* SPDY */
@@ -30,8 +30,8 @@ struct vk_session {
     /* WebSocket */
     struct cc_websocket websocket;
     bool is_base64;
-    int channel;      /* of the present message; -1 = not known yet */
-    char quantum[4];  /* base64 characters that are no whole group yet */
+    int channel;     /* of the present message; -1 = not known yet */
+    char quantum[4]; /* base64 characters that are no whole group yet */
     size_t quantum_bytes;
 
     struct cc_event ready;

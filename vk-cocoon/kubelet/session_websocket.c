@@ -11,7 +11,8 @@
 static const char *const protocols[] = {"v4.channel.k8s.io", "v4.base64.channel.k8s.io", "channel.k8s.io",
                                         "base64.channel.k8s.io", NULL};
 
-/* --- handshake -------------------------------------------------------------------------------------------------------- */
+/* --- handshake
+ * -------------------------------------------------------------------------------------------------------- */
 
 static bool choose_protocol(struct vk_session *session, const struct cc_http_server_request *request,
                             struct cc_http_server_response *response) {
@@ -58,7 +59,8 @@ bool vk_session_open_websocket(struct vk_session *session, const struct cc_http_
     return greet(session) == 0;
 }
 
-/* --- sending ---------------------------------------------------------------------------------------------------------- */
+/* --- sending
+ * ---------------------------------------------------------------------------------------------------------- */
 
 static int send_frame(struct vk_session *session, enum cc_websocket_opcode opcode, const struct cc_buf *payload,
                       struct cc_err *err) {
@@ -96,8 +98,7 @@ static int send_data(struct vk_session *session, enum vk_channel channel, const 
         cc_buf_append(&payload, bytes, count);
     }
     int rc = cc_buf_check(&payload, "WebSocket message", err);
-    return rc ? rc
-              : send_frame(session, session->is_base64 ? CC_WEBSOCKET_TEXT : CC_WEBSOCKET_BINARY, &payload, err);
+    return rc ? rc : send_frame(session, session->is_base64 ? CC_WEBSOCKET_TEXT : CC_WEBSOCKET_BINARY, &payload, err);
 }
 
 static int end(struct vk_session *session, enum vk_channel channel, struct cc_err *err) {
@@ -109,7 +110,8 @@ static int close_session(struct vk_session *session, struct cc_err *err) {
     return send_control(session, CC_WEBSOCKET_CLOSE, "\x03\xe8", 2, err);
 }
 
-/* --- receiving -------------------------------------------------------------------------------------------------------- */
+/* --- receiving
+ * -------------------------------------------------------------------------------------------------------- */
 
 static int take_base64(struct vk_session *session, const uint8_t *bytes, size_t count, struct cc_err *err) {
     struct cc_buf text cc_cleanup(cc_buf_done);
@@ -184,5 +186,4 @@ static int run(struct vk_session *session, struct cc_err *err) {
     }
 }
 
-const struct vk_session_ops vk_session_websocket = {
-    .run = run, .send = send_data, .end = end, .close = close_session};
+const struct vk_session_ops vk_session_websocket = {.run = run, .send = send_data, .end = end, .close = close_session};

@@ -16,7 +16,8 @@ void vk_spdy_link_done(struct vk_spdy_link *link) {
     link->spdy = NULL;
 }
 
-/* --- sending -------------------------------------------------------------------------------------------------------- */
+/* --- sending --------------------------------------------------------------------------------------------------------
+ */
 
 static int send_frame(struct vk_spdy_link *link, const struct cc_buf *frame, struct cc_err *err) {
     int rc = cc_buf_check(frame, "SPDY frame", err);
@@ -85,7 +86,8 @@ int vk_spdy_link_goaway(struct vk_spdy_link *link, struct cc_err *err) {
     return send_content(link, &(struct frame_content){.type = FRAME_GOAWAY, .stream = link->last_stream}, err);
 }
 
-/* --- receiving ------------------------------------------------------------------------------------------------------ */
+/* --- receiving ------------------------------------------------------------------------------------------------------
+ */
 
 int vk_read_until_idle(struct cc_reader *reader, struct cc_mono *last_activity, void *bytes, size_t capacity,
                        size_t *ret_count, struct cc_err *err) {

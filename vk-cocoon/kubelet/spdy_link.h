@@ -22,9 +22,9 @@ struct vk_spdy_link {
 void vk_spdy_link_init(struct vk_spdy_link *link);
 void vk_spdy_link_done(struct vk_spdy_link *link);
 
-/* Receives until the client closes (0), breaks the protocol, says nothing for VK_IDLE_MS (TIMEOUT), or the handler gives an
- * error. Pings are answered here; the handler gets streams, data, resets and GOAWAYs. Stream ids of the client are odd and
- * rise: anything else is PROTOCOL. */
+/* Receives until the client closes (0), breaks the protocol, says nothing for VK_IDLE_MS (TIMEOUT), or the handler
+ * gives an error. Pings are answered here; the handler gets streams, data, resets and GOAWAYs. Stream ids of the client
+ * are odd and rise: anything else is PROTOCOL. */
 typedef CC_YIELDS int (*vk_spdy_handler)(void *ctx, const struct cc_spdy_event *event, struct cc_err *err);
 CC_YIELDS CC_MUST_USE int vk_spdy_link_run(struct vk_spdy_link *link, vk_spdy_handler handler, void *ctx,
                                            struct cc_err *err);

@@ -7,7 +7,8 @@
 
 #define CONTAINER "agent"
 
-/* --- summary -------------------------------------------------------------------------------------------------------- */
+/* --- summary --------------------------------------------------------------------------------------------------------
+ */
 
 static void set_time(json_t *object, const char *key, struct cc_wall time) {
     char text[CC_RFC3339_BYTES];
@@ -70,7 +71,8 @@ void vk_stats_summary_serve(struct vk_figures *figures, const char *node_name,
     cc_buf_puts(&response->body, text);
 }
 
-/* --- resource metrics ------------------------------------------------------------------------------------------------- */
+/* --- resource metrics
+ * ------------------------------------------------------------------------------------------------- */
 
 struct resource_family {
     const char *name, *help;
@@ -129,9 +131,8 @@ static void put_family(struct cc_buf *into, const struct resource_family *family
             put_head(into, family->name, family->help, family->is_counter);
         has_head = true;
         /* Names of namespaces and pods need no escapes. */
-        cc_buf_printf(into, "%s{namespace=\"%s\",pod=\"%s\"%s} %.15g %lld\n", family->name, meta->namespace,
-                      meta->name, family->is_container ? ",container=\"" CONTAINER "\"" : "", value,
-                      (long long)time_ms);
+        cc_buf_printf(into, "%s{namespace=\"%s\",pod=\"%s\"%s} %.15g %lld\n", family->name, meta->namespace, meta->name,
+                      family->is_container ? ",container=\"" CONTAINER "\"" : "", value, (long long)time_ms);
     }
 }
 

@@ -9,7 +9,8 @@
 #include "base/json.h"
 #include "base/text.h"
 
-/* --- reviews -------------------------------------------------------------------------------------------------------- */
+/* --- reviews --------------------------------------------------------------------------------------------------------
+ */
 
 struct answer {
     char *text;
@@ -24,8 +25,8 @@ static json_t *review_token(struct kubelet_world *world, const json_t *review, i
         return *ret_status = 500, json_object();
     for (size_t i = 0; i < CC_ARRAY_LENGTH(known); i++)
         if (cc_text_equal(token, known[i]))
-            return json_pack("{s:{s:b, s:{s:s, s:s, s:[s], s:{s:[s]}}}}", "status", "authenticated", 1, "user", "username",
-                             token, "uid", "u1", "groups", "system:authenticated", "extra", "scope", "one");
+            return json_pack("{s:{s:b, s:{s:s, s:s, s:[s], s:{s:[s]}}}}", "status", "authenticated", 1, "user",
+                             "username", token, "uid", "u1", "groups", "system:authenticated", "extra", "scope", "one");
     return json_pack("{s:{s:b, s:s}}", "status", "authenticated", 0, "error", "no such token");
 }
 
@@ -38,9 +39,9 @@ static json_t *review_access(struct kubelet_world *world, const json_t *review, 
     world->last_access = json_deep_copy(spec);
     if (cc_text_equal(user, "broken-access"))
         return *ret_status = 500, json_object();
-    bool allowed = cc_text_equal(user, "admin") ||
-                   (is_get && (cc_text_equal(user, "metrics") || cc_text_equal(user, "proxy")) &&
-                    cc_text_equal(user, subresource));
+    bool allowed =
+        cc_text_equal(user, "admin") || (is_get && (cc_text_equal(user, "metrics") || cc_text_equal(user, "proxy")) &&
+                                         cc_text_equal(user, subresource));
     return json_pack("{s:{s:b}}", "status", "allowed", allowed);
 }
 
@@ -86,7 +87,8 @@ static void kube_close(void *ctx, void *opaque) {
     free(stream);
 }
 
-/* --- host ----------------------------------------------------------------------------------------------------------- */
+/* --- host -----------------------------------------------------------------------------------------------------------
+ */
 
 static void host_list(void *ctx, struct cc_object_list *ret) {
     struct kubelet_world *world = ctx;
@@ -127,8 +129,8 @@ static int host_exec(void *ctx, const struct vk_exec_options *options, bool with
         argv[i] = options->argv[i];
         used += (size_t)snprintf(world->exec_words + used, sizeof world->exec_words - used, "%s|", argv[i]);
     }
-    struct cc_process_options process = {.argv = argv, .in = with_stdin ? CC_STDIO_PIPE : CC_STDIO_NULL,
-                                         .out = CC_STDIO_PIPE, .error = CC_STDIO_PIPE};
+    struct cc_process_options process = {
+        .argv = argv, .in = with_stdin ? CC_STDIO_PIPE : CC_STDIO_NULL, .out = CC_STDIO_PIPE, .error = CC_STDIO_PIPE};
     return cc_process_start(&process, ret, err);
 }
 
@@ -140,7 +142,8 @@ static int host_logs(void *ctx, const char *id, int64_t lines, struct cc_buf *in
     return cc_buf_puts(into, world->log_text);
 }
 
-/* --- life ----------------------------------------------------------------------------------------------------------- */
+/* --- life -----------------------------------------------------------------------------------------------------------
+ */
 
 void kubelet_world_open(struct kubelet_world *world) {
     static const struct cc_kube_transport_ops kube_ops = {.open = kube_open, .read = kube_read, .close = kube_close};

@@ -56,9 +56,8 @@ END_TEST
 
 START_TEST(spdy__client_streams) {
     struct cc_spdy *spdy = cc_spdy_new();
-    struct cc_spdy_event event =
-        feed_one(spdy, "80030001 00000029 00000001 00000000 0000"
-                       "78f9e3c6a7c26260606004a7b392a2d4c45c6851c29a0a0a6800000000ffff");
+    struct cc_spdy_event event = feed_one(spdy, "80030001 00000029 00000001 00000000 0000"
+                                                "78f9e3c6a7c26260606004a7b392a2d4c45c6851c29a0a0a6800000000ffff");
     ck_assert_int_eq(event.type, CC_SPDY_STREAM);
     ck_assert_uint_eq(event.stream, 1);
     ck_assert(!event.is_final);
@@ -81,8 +80,7 @@ START_TEST(spdy__replies) {
     struct cc_spdy_blocks blocks;
     uint8_t bytes[64];
     cc_spdy_blocks_init(&blocks);
-    ck_assert_int_eq(
-        cc_spdy_block_read(&blocks, bytes, unhex("78f9e3c6a7c26260606000000000ffff", bytes), NULL), 0);
+    ck_assert_int_eq(cc_spdy_block_read(&blocks, bytes, unhex("78f9e3c6a7c26260606000000000ffff", bytes), NULL), 0);
     ck_assert_uint_eq(blocks.header_count, 0);
     ck_assert_int_eq(cc_spdy_block_read(&blocks, bytes, unhex("026100000000ffff", bytes), NULL), 0);
     ck_assert_uint_eq(blocks.header_count, 0);
@@ -109,8 +107,7 @@ START_TEST(spdy__replies) {
     cc_spdy_free(client);
 
     cc_spdy_blocks_init(&blocks);
-    ck_assert_int_eq(
-        cc_spdy_block_read(&blocks, bytes, unhex("78f9e3c6a7c202a6230600000000ffff", bytes), NULL), 0);
+    ck_assert_int_eq(cc_spdy_block_read(&blocks, bytes, unhex("78f9e3c6a7c202a6230600000000ffff", bytes), NULL), 0);
     ck_assert_uint_eq(blocks.text.len, 4);
     ck_assert_mem_eq(blocks.text.data, "\0\0\0\0", 4);
     ck_assert_int_eq(cc_spdy_block_read(&blocks, bytes, unhex("020100000000ffff", bytes), NULL), 0);
@@ -224,8 +221,8 @@ START_TEST(spdy__refuses) {
     struct cc_err err = {0};
     uint8_t bytes[256];
     size_t used;
-    ck_assert_int_eq(
-        cc_spdy_feed(spdy, bytes, unhex(bad_frames[_i].hex, bytes), &used, &event, &err), bad_frames[_i].code);
+    ck_assert_int_eq(cc_spdy_feed(spdy, bytes, unhex(bad_frames[_i].hex, bytes), &used, &event, &err),
+                     bad_frames[_i].code);
     ck_assert(cc_text_starts_with(err.msg, "SPDY: "));
     cc_spdy_free(spdy);
 }

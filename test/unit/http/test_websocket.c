@@ -103,18 +103,18 @@ static const struct {
     const char *bytes;
     size_t count;
 } bad[] = {
-    {"\x82\x01x", 3},                                            /* not masked */
-    {"\xc2\x80\0\0\0\0", 6},                                     /* reserved bit */
-    {"\x83\x80\0\0\0\0", 6},                                     /* opcode 3 */
-    {"\x8b\x80\0\0\0\0", 6},                                     /* opcode 11 */
-    {"\x80\x80\0\0\0\0", 6},                                     /* continues nothing */
-    {"\x02\x80\0\0\0\0\x82\x80\0\0\0\0", 12},                    /* a message inside another */
-    {"\x09\x80\0\0\0\0", 6},                                     /* a torn ping */
-    {"\x89\xfe\0\x7e\0\0\0\0", 8},                               /* a long ping */
-    {"\x82\xfe\0\x7d\0\0\0\0", 8},                               /* 125 in two bytes */
-    {"\x82\xff\0\0\0\0\0\0\xff\xff\0\0\0\0", 14},                /* 65535 in eight */
-    {"\x82\xff\x80\0\0\0\0\x01\0\0\0\0\0\0", 14},                /* more than 2^63 */
-    {"\x88\x80\0\0\0\0\x82\x80\0\0\0\0", 12},                    /* after a close */
+    {"\x82\x01x", 3},                             /* not masked */
+    {"\xc2\x80\0\0\0\0", 6},                      /* reserved bit */
+    {"\x83\x80\0\0\0\0", 6},                      /* opcode 3 */
+    {"\x8b\x80\0\0\0\0", 6},                      /* opcode 11 */
+    {"\x80\x80\0\0\0\0", 6},                      /* continues nothing */
+    {"\x02\x80\0\0\0\0\x82\x80\0\0\0\0", 12},     /* a message inside another */
+    {"\x09\x80\0\0\0\0", 6},                      /* a torn ping */
+    {"\x89\xfe\0\x7e\0\0\0\0", 8},                /* a long ping */
+    {"\x82\xfe\0\x7d\0\0\0\0", 8},                /* 125 in two bytes */
+    {"\x82\xff\0\0\0\0\0\0\xff\xff\0\0\0\0", 14}, /* 65535 in eight */
+    {"\x82\xff\x80\0\0\0\0\x01\0\0\0\0\0\0", 14}, /* more than 2^63 */
+    {"\x88\x80\0\0\0\0\x82\x80\0\0\0\0", 12},     /* after a close */
 };
 START_TEST(websocket__refuses) {
     struct cc_buf wire, out;

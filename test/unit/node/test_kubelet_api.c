@@ -27,7 +27,7 @@
 #define SPDY "Connection: close, Upgrade\r\nUpgrade: SPDY/3.1\r\n"
 #define V4 "X-Stream-Protocol-Version: v4.channel.k8s.io\r\n"
 #define WEBSOCKET                                                                                                      \
-    "Connection: close, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"                                      \
+    "Connection: close, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"                                \
     "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 
 struct scene {
@@ -45,10 +45,11 @@ static void open_scene(struct scene *scene) {
                           "{'metadata':{'name':'demo-0','namespace':'ns','uid':'uid-0'},"
                           "'spec':{'containers':[{'name':'agent','image':'i'}]}}",
                           "VM0", 4000000);
-    kubelet_world_add_pod(&scene->world,
-                          "{'metadata':{'name':'asleep','namespace':'ns','uid':'uid-1','annotations':"
-                          "{'vm.cocoonstack.io/lifecycle-state':'hibernated'}},'spec':{'containers':[{'name':'agent'}]}}",
-                          NULL, 0);
+    kubelet_world_add_pod(
+        &scene->world,
+        "{'metadata':{'name':'asleep','namespace':'ns','uid':'uid-1','annotations':"
+        "{'vm.cocoonstack.io/lifecycle-state':'hibernated'}},'spec':{'containers':[{'name':'agent'}]}}",
+        NULL, 0);
     scene->figures = vk_figures_new(&figures, &scene->world.host, cc_now_wall());
     struct vk_kubelet_options options = {
         .kube = &scene->world.kube, .host = scene->world.host, .figures = scene->figures, .node_name = "host1"};
@@ -78,15 +79,17 @@ static void assert_answer(struct scene *scene, const char *line, const char *hea
     free(answer);
 }
 
-/* --- routes ----------------------------------------------------------------------------------------------------------- */
+/* --- routes
+ * ----------------------------------------------------------------------------------------------------------- */
 
 static void routes(void *arg) {
     (void)arg;
     struct scene scene;
     open_scene(&scene);
-    scene.world.pod_list = "{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"7\"},\"items\":["
-                           "{\"metadata\":{\"name\":\"a\",\"namespace\":\"ns\"},\"spec\":{\"x\":1}},"
-                           "{\"metadata\":{\"name\":\"b\",\"namespace\":\"ns\"}}]}";
+    scene.world.pod_list =
+        "{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"7\"},\"items\":["
+        "{\"metadata\":{\"name\":\"a\",\"namespace\":\"ns\"},\"spec\":{\"x\":1}},"
+        "{\"metadata\":{\"name\":\"b\",\"namespace\":\"ns\"}}]}";
     assert_answer(&scene, "GET /healthz", AUTHORIZED, 200, "\r\n\r\nok");
     assert_answer(&scene, "GET /healthz", "Host: x\r\n", 401, "Unauthorized");
     assert_answer(&scene, "GET /nothing", "Host: x\r\n", 401, "Unauthorized");
@@ -102,18 +105,22 @@ static void routes(void *arg) {
     ck_assert(cc_text_contains(scene.world.last_path, "fieldSelector=spec.nodeName%3Dhost1"));
     scene.world.pod_list = NULL;
     assert_answer(&scene, "GET /pods", AUTHORIZED, 500, "");
-    assert_answer(&scene, "GET /runningpods/", AUTHORIZED, 200,
-                  "{\"metadata\":{\"name\":\"demo-0\",\"namespace\":\"ns\",\"uid\":\"uid-0\"},\"spec\":{\"containers\":["
-                  "{\"name\":\"agent\",\"image\":\"i\"}]},\"status\":{}},{");
+    assert_answer(
+        &scene, "GET /runningpods/", AUTHORIZED, 200,
+        "{\"metadata\":{\"name\":\"demo-0\",\"namespace\":\"ns\",\"uid\":\"uid-0\"},\"spec\":{\"containers\":["
+        "{\"name\":\"agent\",\"image\":\"i\"}]},\"status\":{}},{");
     assert_answer(&scene, "GET /stats/summary/", AUTHORIZED, 200, "\"nodeName\":\"host1\"");
     assert_answer(&scene, "GET /metrics/resource", AUTHORIZED, 200, "text/plain; version=0.0.4\r\n");
     assert_answer(&scene, "POST /attach/ns/demo-0/agent", AUTHORIZED, 501, "attach");
     close_scene(&scene);
 }
-START_TEST(kubelet__routes) { cc_test_run(routes, NULL); }
+START_TEST(kubelet__routes) {
+    cc_test_run(routes, NULL);
+}
 END_TEST
 
-/* --- logs ------------------------------------------------------------------------------------------------------------- */
+/* --- logs
+ * ------------------------------------------------------------------------------------------------------------- */
 
 static int parse_log_query(const char *query, struct vk_log_query *ret) {
     struct cc_http_server_request_headers none = {0};
@@ -127,7 +134,9 @@ static int parse_log_query(const char *query, struct vk_log_query *ret) {
 START_TEST(kubelet__log_query) {
     struct vk_log_query query;
     ck_assert_int_eq(
-        parse_log_query("tailLines=99&follow=true&limitBytes=123&previous=true&sinceSeconds=10&timestamps=true", &query), 0);
+        parse_log_query("tailLines=99&follow=true&limitBytes=123&previous=true&sinceSeconds=10&timestamps=true",
+                        &query),
+        0);
     ck_assert_int_eq(query.tail_lines, 99);
     ck_assert_int_eq(query.limit_bytes, 123);
     ck_assert_int_eq(query.since_seconds, 10);
@@ -139,9 +148,15 @@ START_TEST(kubelet__log_query) {
     ck_assert(!query.follow && !query.previous && !query.timestamps);
     ck_assert_int_eq(parse_log_query("tailLines=0&follow=T&timestamps=0&sinceTime=2026-09-07T10:00:00Z", &query), 0);
     ck_assert(query.follow && !query.timestamps && query.has_since_time);
-    static const char *const bad[] = {"tailLines=-1", "limitBytes=0", "sinceSeconds=-10", "sinceSeconds=0",
-                                      "sinceSeconds=1&sinceTime=2026-09-07T10:00:00Z", "sinceTime=yesterday",
-                                      "follow=yes", "tailLines=x", "tailLines=9223372036854775808"};
+    static const char *const bad[] = {"tailLines=-1",
+                                      "limitBytes=0",
+                                      "sinceSeconds=-10",
+                                      "sinceSeconds=0",
+                                      "sinceSeconds=1&sinceTime=2026-09-07T10:00:00Z",
+                                      "sinceTime=yesterday",
+                                      "follow=yes",
+                                      "tailLines=x",
+                                      "tailLines=9223372036854775808"};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(bad); i++)
         ck_assert_int_eq(parse_log_query(bad[i], &query), CC_INVALID);
 }
@@ -156,9 +171,9 @@ static const struct {
 };
 START_TEST(kubelet__log_overlap) {
     for (size_t i = 0; i < CC_ARRAY_LENGTH(overlaps); i++)
-        ck_assert_uint_eq(vk_log_overlap(overlaps[i].before, strlen(overlaps[i].before), overlaps[i].now,
-                                         strlen(overlaps[i].now)),
-                          overlaps[i].overlap);
+        ck_assert_uint_eq(
+            vk_log_overlap(overlaps[i].before, strlen(overlaps[i].before), overlaps[i].now, strlen(overlaps[i].now)),
+            overlaps[i].overlap);
 }
 END_TEST
 
@@ -174,10 +189,13 @@ static void logs(void *arg) {
     CC_VECTOR("08-10.37");
     assert_answer(&scene, "GET /containerLogs/ns/demo-0/agent?tailLines=5", AUTHORIZED, 200, "two");
     ck_assert_int_eq(scene.world.log_lines, 5);
-    assert_answer(&scene, "GET /containerLogs/ns/demo-0/agent?limitBytes=5", AUTHORIZED, 200, "\r\n5\r\none\nt\r\n0\r\n");
+    assert_answer(&scene, "GET /containerLogs/ns/demo-0/agent?limitBytes=5", AUTHORIZED, 200,
+                  "\r\n5\r\none\nt\r\n0\r\n");
     close_scene(&scene);
 }
-START_TEST(kubelet__logs) { cc_test_run(logs, NULL); }
+START_TEST(kubelet__logs) {
+    cc_test_run(logs, NULL);
+}
 END_TEST
 
 static void bad_logs(void *arg) {
@@ -187,8 +205,8 @@ static void bad_logs(void *arg) {
     assert_answer(&scene, "GET /containerLogs/ns/demo-0/agent?tailLines=-1", AUTHORIZED, 400, "tailLines");
     assert_answer(&scene, "GET /containerLogs/ns/demo-0/agent?limitBytes=0", AUTHORIZED, 400, "limitBytes");
     assert_answer(&scene, "GET /containerLogs/ns/demo-0/agent?sinceSeconds=-10", AUTHORIZED, 400, "sinceSeconds");
-    assert_answer(&scene, "GET /containerLogs/ns/demo-0/agent?sinceSeconds=1&sinceTime=2026-09-07T10:00:00Z", AUTHORIZED,
-                  400, "at most one");
+    assert_answer(&scene, "GET /containerLogs/ns/demo-0/agent?sinceSeconds=1&sinceTime=2026-09-07T10:00:00Z",
+                  AUTHORIZED, 400, "at most one");
     CC_VECTOR("08-10.36");
     assert_answer(&scene, "GET /containerLogs/ns/asleep/agent", AUTHORIZED, 200, "pod is hibernated");
     assert_answer(&scene, "GET /containerLogs/ns/stranger/agent", AUTHORIZED, 404, "ns/stranger is not on this node");
@@ -196,10 +214,13 @@ static void bad_logs(void *arg) {
     assert_answer(&scene, "GET /containerLogs/ns/demo-0/agent", AUTHORIZED, 500, "no log of VM0");
     close_scene(&scene);
 }
-START_TEST(kubelet__bad_logs) { cc_test_run(bad_logs, NULL); }
+START_TEST(kubelet__bad_logs) {
+    cc_test_run(bad_logs, NULL);
+}
 END_TEST
 
-/* --- exec: refusals ----------------------------------------------------------------------------------------------------- */
+/* --- exec: refusals
+ * ----------------------------------------------------------------------------------------------------- */
 
 static void refusals(void *arg) {
     (void)arg;
@@ -219,7 +240,8 @@ static void refusals(void *arg) {
                   "encoded");
     assert_answer(&scene, "POST /exec/ns/demo-0/agent?command=true&output=1", AUTHORIZED, 400, "upgrade");
     assert_answer(&scene, "POST /exec/ns/stranger/agent?command=true&output=1", AUTHORIZED SPDY V4, 404, "stranger");
-    assert_answer(&scene, "POST /exec/ns/demo-0/other-uid/agent?command=true&output=1", AUTHORIZED SPDY V4, 404, "demo-0");
+    assert_answer(&scene, "POST /exec/ns/demo-0/other-uid/agent?command=true&output=1", AUTHORIZED SPDY V4, 404,
+                  "demo-0");
     assert_answer(&scene, "GET /exec/ns/demo-0/agent?command=true&output=1",
                   AUTHORIZED WEBSOCKET "Sec-WebSocket-Protocol: v5.channel.k8s.io\r\n", 403, "Sec-WebSocket-Protocol");
     assert_answer(&scene, "GET /exec/ns/demo-0/agent?command=true&output=1",
@@ -227,7 +249,9 @@ static void refusals(void *arg) {
     ck_assert_uint_eq(scene.world.exec_calls, 0);
     close_scene(&scene);
 }
-START_TEST(kubelet__exec_refusals) { cc_test_run(refusals, NULL); }
+START_TEST(kubelet__exec_refusals) {
+    cc_test_run(refusals, NULL);
+}
 END_TEST
 
 START_TEST(kubelet__status_json) {
@@ -235,9 +259,10 @@ START_TEST(kubelet__status_json) {
     ck_assert_str_eq(text, "{\"metadata\":{},\"status\":\"Success\"}");
     free(text);
     text = vk_session_status_json(7, NULL);
-    ck_assert_str_eq(text, "{\"metadata\":{},\"status\":\"Failure\",\"message\":\"command terminated with non-zero exit "
-                           "code: exit status 7\",\"reason\":\"NonZeroExitCode\",\"details\":{\"causes\":[{\"reason\":"
-                           "\"ExitCode\",\"message\":\"7\"}]}}");
+    ck_assert_str_eq(text,
+                     "{\"metadata\":{},\"status\":\"Failure\",\"message\":\"command terminated with non-zero exit "
+                     "code: exit status 7\",\"reason\":\"NonZeroExitCode\",\"details\":{\"causes\":[{\"reason\":"
+                     "\"ExitCode\",\"message\":\"7\"}]}}");
     free(text);
     text = vk_session_status_json(-1, "it broke");
     ck_assert_str_eq(text, "{\"metadata\":{},\"status\":\"Failure\",\"message\":\"Internal error occurred: it broke\","
@@ -247,7 +272,8 @@ START_TEST(kubelet__status_json) {
 }
 END_TEST
 
-/* --- exec over SPDY ----------------------------------------------------------------------------------------------------- */
+/* --- exec over SPDY
+ * ----------------------------------------------------------------------------------------------------- */
 
 struct client {
     int fd;
@@ -319,7 +345,8 @@ static void exec_spdy(void *arg) {
     struct client client;
     open_scene(&scene);
     static const char *const all[] = {"error", "stdin", "stdout", "stderr", NULL};
-    client_open(&client, &scene, "command=sh&command=-c&command=cat%3B+echo+err+%3E%262%3B+exit+7&input=1&output=1&error=1",
+    client_open(&client, &scene,
+                "command=sh&command=-c&command=cat%3B+echo+err+%3E%262%3B+exit+7&input=1&output=1&error=1",
                 "X-Stream-Protocol-Version: v5.channel.k8s.io\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\n"
                 "X-Stream-Protocol-Version: v3.channel.k8s.io\r\n");
     ck_assert_int_eq(cc_raw_status(client.head.data), 101);
@@ -348,7 +375,9 @@ static void exec_spdy(void *arg) {
     client_close(&client);
     close_scene(&scene);
 }
-START_TEST(kubelet__exec_spdy) { cc_test_run(exec_spdy, NULL); }
+START_TEST(kubelet__exec_spdy) {
+    cc_test_run(exec_spdy, NULL);
+}
 END_TEST
 
 static void exec_words(void *arg) {
@@ -367,7 +396,9 @@ static void exec_words(void *arg) {
     client_close(&client);
     close_scene(&scene);
 }
-START_TEST(kubelet__exec_words) { cc_test_run(exec_words, NULL); }
+START_TEST(kubelet__exec_words) {
+    cc_test_run(exec_words, NULL);
+}
 END_TEST
 
 static void exec_without_vm(void *arg) {
@@ -383,14 +414,16 @@ static void exec_without_vm(void *arg) {
     client_read(&client, 1);
     ck_assert(cc_text_contains(client.data[1].data, "\"status\":\"Failure\""));
     ck_assert(cc_text_contains(client.data[1].data, "\"reason\":\"InternalError\""));
-    ck_assert(cc_text_contains(client.data[1].data,
-                               "error executing command in container: pod ns/demo-0 has no live VM"));
+    ck_assert(
+        cc_text_contains(client.data[1].data, "error executing command in container: pod ns/demo-0 has no live VM"));
     ck_assert_uint_eq(scene.world.exec_calls, 0);
     CC_VECTOR("08-10.42");
     client_close(&client);
     close_scene(&scene);
 }
-START_TEST(kubelet__exec_without_vm) { cc_test_run(exec_without_vm, NULL); }
+START_TEST(kubelet__exec_without_vm) {
+    cc_test_run(exec_without_vm, NULL);
+}
 END_TEST
 
 /* Before v4 the status is a text; a terminal has one output and a stream of sizes. */
@@ -400,9 +433,10 @@ static void exec_v3_tty(void *arg) {
     struct client client;
     static const char *const streams[] = {"error", "stdin", "stdout", "unknown", "resize", NULL};
     open_scene(&scene);
-    client_open(&client, &scene,
-                "command=sh&command=-c&command=echo+out%3B+echo+err+%3E%262%3B+kill+-9+$$&input=1&output=1&error=1&tty=1",
-                "X-Stream-Protocol-Version: v3.channel.k8s.io, v2.channel.k8s.io\r\n");
+    client_open(
+        &client, &scene,
+        "command=sh&command=-c&command=echo+out%3B+echo+err+%3E%262%3B+kill+-9+$$&input=1&output=1&error=1&tty=1",
+        "X-Stream-Protocol-Version: v3.channel.k8s.io, v2.channel.k8s.io\r\n");
     client_streams(&client, streams, "");
     client_read(&client, 1);
     ck_assert(cc_text_contains(client.data[5].data, "out\n") && cc_text_contains(client.data[5].data, "err\n"));
@@ -410,7 +444,9 @@ static void exec_v3_tty(void *arg) {
     client_close(&client);
     close_scene(&scene);
 }
-START_TEST(kubelet__exec_v3_tty) { cc_test_run(exec_v3_tty, NULL); }
+START_TEST(kubelet__exec_v3_tty) {
+    cc_test_run(exec_v3_tty, NULL);
+}
 END_TEST
 
 /* The client goes: the command must not outlive it. Nor must it outlive the server. */
@@ -420,7 +456,8 @@ static void exec_canceled(void *by_server) {
     char path[] = "/tmp/test-kubelet-XXXXXX";
     int file = mkstemp(path);
     open_scene(&scene);
-    char *query = cc_xasprintf("command=sh&command=-c&command=echo+started%%3B+read+x%%3B+echo+alive+%%3E+%s&input=1&output=1", path);
+    char *query = cc_xasprintf(
+        "command=sh&command=-c&command=echo+started%%3B+read+x%%3B+echo+alive+%%3E+%s&input=1&output=1", path);
     static const char *const with_input[] = {"error", "stdin", "stdout", NULL};
     client_open(&client, &scene, query, V4);
     client_streams(&client, with_input, NULL);
@@ -447,10 +484,13 @@ static void exec_canceled(void *by_server) {
     unlink(path);
     free(query);
 }
-START_TEST(kubelet__exec_canceled) { cc_test_run(exec_canceled, _i ? "server" : NULL); }
+START_TEST(kubelet__exec_canceled) {
+    cc_test_run(exec_canceled, _i ? "server" : NULL);
+}
 END_TEST
 
-/* --- exec over WebSocket ------------------------------------------------------------------------------------------------ */
+/* --- exec over WebSocket
+ * ------------------------------------------------------------------------------------------------ */
 
 static void send_message(int fd, unsigned first_byte, const void *bytes, size_t count) {
     uint8_t frame[200];
@@ -463,7 +503,8 @@ static void send_message(int fd, unsigned first_byte, const void *bytes, size_t 
 }
 
 static int websocket_open(struct scene *scene, const char *query, const char *protocol, struct cc_buf *answer) {
-    char *request = cc_xasprintf("GET /exec/ns/demo-0/agent?%s HTTP/1.1\r\n" AUTHORIZED WEBSOCKET "%s\r\n", query, protocol);
+    char *request =
+        cc_xasprintf("GET /exec/ns/demo-0/agent?%s HTTP/1.1\r\n" AUTHORIZED WEBSOCKET "%s\r\n", query, protocol);
     int fd = cc_raw_connect(scene->port);
     cc_buf_init(answer, 1000000);
     cc_raw_send(fd, request, strlen(request));
@@ -484,15 +525,16 @@ static void exec_websocket(void *arg) {
     struct scene scene;
     struct cc_buf answer;
     open_scene(&scene);
-    int fd = websocket_open(&scene, "command=sh&command=-c&command=read+x%3B+echo+got+$x%3B+exit+3&input=1&output=1&error=1",
-                            "Sec-WebSocket-Protocol: v9.channel.k8s.io, v4.channel.k8s.io\r\n", &answer);
+    int fd =
+        websocket_open(&scene, "command=sh&command=-c&command=read+x%3B+echo+got+$x%3B+exit+3&input=1&output=1&error=1",
+                       "Sec-WebSocket-Protocol: v9.channel.k8s.io, v4.channel.k8s.io\r\n", &answer);
     ck_assert(cc_text_contains(answer.data, "Sec-WebSocket-Protocol: v4.channel.k8s.io\r\n"));
     send_message(fd, 0x82, "\4{\"Width\":80,\"Height\":24}", 24);
     send_message(fd, 0x82, "\x09what", 5);
     send_message(fd, 0x89, "p", 1);
     send_message(fd, 0x02, "\0hel", 4);
     send_message(fd, 0x80, "lo\n", 3);
-    cc_raw_receive(fd, 15000, &answer); /* the server closes */
+    cc_raw_receive(fd, 15000, &answer);                   /* the server closes */
     ck_assert(holds(&answer, "\r\n\r\n\x82\x01\x01", 7)); /* an empty message on the lowest channel */
     ck_assert(holds(&answer, "\x8a\x01p", 3));
     ck_assert(holds(&answer, "\x82\x0b\x01got hello\n", 13));
@@ -508,14 +550,22 @@ static void exec_websocket(void *arg) {
     send_message(fd, 0x01, "0aGV", 4);
     send_message(fd, 0x80, "sbG8K", 5);
     cc_raw_receive(fd, 15000, &answer);
-    ck_assert(holds(&answer, "\r\n\r\n\x81\x01" "1", 7));
-    ck_assert(holds(&answer, "\x81\x09" "1aGVsbG8K", 11));
+    ck_assert(holds(&answer,
+                    "\r\n\r\n\x81\x01"
+                    "1",
+                    7));
+    ck_assert(holds(&answer,
+                    "\x81\x09"
+                    "1aGVsbG8K",
+                    11));
     ck_assert(!holds(&answer, "\x03", 1) || !holds(&answer, "Success", 7));
     close(fd);
     cc_buf_done(&answer);
     close_scene(&scene);
 }
-START_TEST(kubelet__exec_websocket) { cc_test_run(exec_websocket, NULL); }
+START_TEST(kubelet__exec_websocket) {
+    cc_test_run(exec_websocket, NULL);
+}
 END_TEST
 
 static void drop_record(void *ctx, enum cc_log_level level, const char *message, const struct cc_log_field *fields,

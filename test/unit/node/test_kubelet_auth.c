@@ -43,8 +43,7 @@ static const struct {
 };
 START_TEST(auth__attributes) {
     for (size_t i = 0; i < CC_ARRAY_LENGTH(attributes_cases); i++) {
-        struct vk_auth_attributes have =
-            vk_auth_attributes_of(attributes_cases[i].method, attributes_cases[i].path);
+        struct vk_auth_attributes have = vk_auth_attributes_of(attributes_cases[i].method, attributes_cases[i].path);
         ck_assert_str_eq(have.verb, attributes_cases[i].verb);
         ck_assert_str_eq(have.subresources[0], attributes_cases[i].first);
         ck_assert_uint_eq(have.count, attributes_cases[i].second ? 2 : 1);
@@ -78,8 +77,15 @@ static void decides(void *arg) {
     struct kubelet_world world;
     kubelet_world_open(&world);
     struct vk_auth *auth = vk_auth_new(&world.kube, "host1");
-    static const char *const nobody[] = {NULL, "", "Bearer", "Bearer ", "Basic YWRtaW46", "admin", "Bearer two words",
-                                         "Bearer stranger", "Bearer \xc3\xa4"};
+    static const char *const nobody[] = {NULL,
+                                         "",
+                                         "Bearer",
+                                         "Bearer ",
+                                         "Basic YWRtaW46",
+                                         "admin",
+                                         "Bearer two words",
+                                         "Bearer stranger",
+                                         "Bearer \xc3\xa4"};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(nobody); i++)
         ck_assert_int_eq(check(auth, "GET", "/pods", nobody[i], NULL, NULL), 401);
     ck_assert_uint_eq(world.token_reviews, 1); /* only "stranger" is worth a question */
@@ -99,7 +105,9 @@ static void decides(void *arg) {
     vk_auth_free(auth);
     kubelet_world_close(&world);
 }
-START_TEST(auth__decides) { cc_test_run_virtual(decides, NULL); }
+START_TEST(auth__decides) {
+    cc_test_run_virtual(decides, NULL);
+}
 END_TEST
 
 static void asks_precisely(void *arg) {
@@ -109,9 +117,10 @@ static void asks_precisely(void *arg) {
     struct vk_auth *auth = vk_auth_new(&world.kube, "host1");
     ck_assert_int_eq(check(auth, "POST", "/exec/a/b/c", "Bearer admin", NULL, NULL), 200);
     char *text = cc_json_dump_sorted(world.last_access);
-    ck_assert_str_eq(text, "{\"extra\":{\"scope\":[\"one\"]},\"groups\":[\"system:authenticated\"],\"resourceAttributes\":"
-                           "{\"group\":\"\",\"name\":\"host1\",\"resource\":\"nodes\",\"subresource\":\"proxy\","
-                           "\"verb\":\"create\",\"version\":\"v1\"},\"uid\":\"u1\",\"user\":\"admin\"}");
+    ck_assert_str_eq(text,
+                     "{\"extra\":{\"scope\":[\"one\"]},\"groups\":[\"system:authenticated\"],\"resourceAttributes\":"
+                     "{\"group\":\"\",\"name\":\"host1\",\"resource\":\"nodes\",\"subresource\":\"proxy\","
+                     "\"verb\":\"create\",\"version\":\"v1\"},\"uid\":\"u1\",\"user\":\"admin\"}");
     free(text);
 
     char *organizations[] = {"system:masters", "two"};
@@ -137,7 +146,9 @@ static void asks_precisely(void *arg) {
     vk_auth_free(auth);
     kubelet_world_close(&world);
 }
-START_TEST(auth__asks_precisely) { cc_test_run_virtual(asks_precisely, NULL); }
+START_TEST(auth__asks_precisely) {
+    cc_test_run_virtual(asks_precisely, NULL);
+}
 END_TEST
 
 static void caches(void *arg) {
@@ -191,7 +202,9 @@ static void caches(void *arg) {
     vk_auth_free(auth);
     kubelet_world_close(&world);
 }
-START_TEST(auth__caches) { cc_test_run_virtual(caches, NULL); }
+START_TEST(auth__caches) {
+    cc_test_run_virtual(caches, NULL);
+}
 END_TEST
 
 int main(void) {

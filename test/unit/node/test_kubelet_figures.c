@@ -25,7 +25,8 @@ START_TEST(figures__process) {
     ck_assert_int_eq(vk_figures_rss(STAT_LINE, 4096), 2097152);
     ck_assert_double_eq(vk_figures_process_seconds(STAT_LINE), 4.0);
     CC_VECTOR("08-10.57");
-    static const char *const bad[] = {"", "1234 a R 1 1 1", "1234 (a) R 1 1 1 0", ")", "1 (a)", "1 (a) R x x x x x x x x x x x x x x x x x x x x x x x"};
+    static const char *const bad[] = {"",  "1234 a R 1 1 1", "1234 (a) R 1 1 1 0",
+                                      ")", "1 (a)",          "1 (a) R x x x x x x x x x x x x x x x x x x x x x x x"};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(bad); i++) {
         ck_assert_int_eq(vk_figures_rss(bad[i], 4096), 0);
         ck_assert_double_eq(vk_figures_process_seconds(bad[i]), 0);
@@ -39,7 +40,8 @@ START_TEST(figures__process) {
     vk_figures_cpu_stat("", &figures);
     ck_assert_int_eq(figures.throttled_periods, 0);
     CC_VECTOR("08-10.58");
-    vk_figures_cpu_stat("usage_usec 2500000\nuser_usec 1\nnr_periods 10\nnr_throttled 7\nthrottled_usec 1500000\n", &figures);
+    vk_figures_cpu_stat("usage_usec 2500000\nuser_usec 1\nnr_periods 10\nnr_throttled 7\nthrottled_usec 1500000\n",
+                        &figures);
     ck_assert_double_eq(figures.cpu_seconds, 2.5);
     ck_assert_int_eq(figures.throttled_periods, 7);
     ck_assert_double_eq(figures.throttled_seconds, 1.5);
@@ -52,7 +54,8 @@ START_TEST(figures__node) {
     ck_assert_double_eq_tol(vk_figures_node_seconds("cpu  100 10 20 5000 300 4 5 6 70 8\ncpu0 1 1 1\n"), 1.45, 1e-9);
     ck_assert_double_eq(vk_figures_node_seconds("cpu0 1 1 1\n"), 0);
     ck_assert_double_eq(vk_figures_node_seconds(""), 0);
-    ck_assert_int_eq(vk_figures_node_memory("MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:    400 kB\n"), 600 * 1024);
+    ck_assert_int_eq(vk_figures_node_memory("MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:    400 kB\n"),
+                     600 * 1024);
     ck_assert_int_eq(vk_figures_node_memory(""), 0);
     int64_t rx, tx;
     static const char dev[] = "Inter-|   Receive                            |  Transmit\n face |bytes    packets\n"
@@ -67,7 +70,8 @@ START_TEST(figures__node) {
 }
 END_TEST
 
-/* --- a machine -------------------------------------------------------------------------------------------------------- */
+/* --- a machine
+ * -------------------------------------------------------------------------------------------------------- */
 
 struct machine {
     char folder[32], proc[64], cgroups[64];
@@ -86,9 +90,9 @@ static void put_file(const struct machine *machine, const char *path, const char
     free(whole);
 }
 
-#define POD(name, namespace, status)                                                                                  \
-    "{'metadata':{'name':'" name "','namespace':'" namespace "','uid':'uid-" name "'},"                               \
-    "'spec':{'containers':[{'name':'agent'}]}" status "}"
+#define POD(name, namespace, status)                                                                                   \
+    "{'metadata':{'name':'" name "','namespace':'" namespace "','uid':'uid-" name "'},"                                \
+                                                             "'spec':{'containers':[{'name':'agent'}]}" status "}"
 
 static void machine_open(struct machine *machine) {
     *machine = (struct machine){.folder = "/tmp/test-figures-XXXXXX"};
@@ -99,15 +103,19 @@ static void machine_open(struct machine *machine) {
     put_file(machine, "proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 400 kB\n");
     put_file(machine, "proc/77/stat", STAT_LINE);
     put_file(machine, "proc/77/net/dev", "  tap0: 11 2 0 0 0 0 0 0 22 3\n");
-    put_file(machine, "cgroup/cocoon.slice/vm-A.scope/cpu.stat", "usage_usec 2500000\nnr_throttled 7\nthrottled_usec 1500000\n");
+    put_file(machine, "cgroup/cocoon.slice/vm-A.scope/cpu.stat",
+             "usage_usec 2500000\nnr_throttled 7\nthrottled_usec 1500000\n");
     put_file(machine, "run/cloudhypervisor/A/overlay.qcow2", "0123456789");
     kubelet_world_open(&machine->world);
-    kubelet_world_add_pod(&machine->world, POD("demo-0", "staging", ",'status':{'startTime':'2026-09-07T10:00:00Z'}"), "A", 77);
+    kubelet_world_add_pod(&machine->world, POD("demo-0", "staging", ",'status':{'startTime':'2026-09-07T10:00:00Z'}"),
+                          "A", 77);
     kubelet_world_add_pod(&machine->world, POD("starting", "staging", ""), "B", 0);
     kubelet_world_add_pod(&machine->world, POD("idle", "testing", ""), "C", 78);
     kubelet_world_add_pod(&machine->world, POD("asleep", "testing", ""), NULL, 0);
-    struct vk_figures_options options = {.proc = machine->proc, .cgroups = machine->cgroups,
-                                         .cgroup_parent = "cocoon.slice", .root_directory = machine->folder};
+    struct vk_figures_options options = {.proc = machine->proc,
+                                         .cgroups = machine->cgroups,
+                                         .cgroup_parent = "cocoon.slice",
+                                         .root_directory = machine->folder};
     machine->figures = vk_figures_new(&options, &machine->world.host, cc_now_wall());
 }
 
@@ -156,18 +164,26 @@ static void renders(void *arg) {
     assert_has(summary, "\"name\":\"idle\"");
     assert_has(resource, "# TYPE node_cpu_usage_seconds_total counter\nnode_cpu_usage_seconds_total 1 ");
     assert_has(resource, "\nnode_memory_working_set_bytes 614400 ");
-    assert_has(resource, "\ncontainer_cpu_usage_seconds_total{namespace=\"staging\",pod=\"demo-0\",container=\"agent\"} 2.5 ");
-    assert_has(resource, "\ncontainer_cpu_cfs_throttled_seconds_total{namespace=\"staging\",pod=\"demo-0\",container=\"agent\"} 1.5 ");
-    assert_has(resource, "\ncontainer_cpu_cfs_throttled_periods_total{namespace=\"staging\",pod=\"demo-0\",container=\"agent\"} 7 ");
+    assert_has(resource,
+               "\ncontainer_cpu_usage_seconds_total{namespace=\"staging\",pod=\"demo-0\",container=\"agent\"} 2.5 ");
+    assert_has(
+        resource,
+        "\ncontainer_cpu_cfs_throttled_seconds_total{namespace=\"staging\",pod=\"demo-0\",container=\"agent\"} 1.5 ");
+    assert_has(
+        resource,
+        "\ncontainer_cpu_cfs_throttled_periods_total{namespace=\"staging\",pod=\"demo-0\",container=\"agent\"} 7 ");
     assert_has(resource, "\npod_cpu_usage_seconds_total{namespace=\"testing\",pod=\"idle\"} 0 ");
-    assert_has(resource, "\ncontainer_start_time_seconds{namespace=\"staging\",pod=\"demo-0\",container=\"agent\"} 1788775200 ");
+    assert_has(resource,
+               "\ncontainer_start_time_seconds{namespace=\"staging\",pod=\"demo-0\",container=\"agent\"} 1788775200 ");
     ck_assert(!cc_text_contains(resource, "container_start_time_seconds{namespace=\"testing\""));
     CC_VECTOR("08-10.61");
     free(summary);
     free(resource);
     machine_close(&machine);
 }
-START_TEST(figures__renders) { cc_test_run(renders, NULL); }
+START_TEST(figures__renders) {
+    cc_test_run(renders, NULL);
+}
 END_TEST
 
 static void shares(void *arg) {
@@ -190,7 +206,9 @@ static void shares(void *arg) {
     vk_sample_unref(third);
     machine_close(&machine);
 }
-START_TEST(figures__shares_samples) { cc_test_run(shares, NULL); }
+START_TEST(figures__shares_samples) {
+    cc_test_run(shares, NULL);
+}
 END_TEST
 
 static void exports(void *arg) {
@@ -202,10 +220,15 @@ static void exports(void *arg) {
     vk_figures_export(machine.figures, metrics);
     cc_buf_init(&text, 1000000);
     cc_metrics_write(metrics, &text);
-    assert_has(text.data, "\ncocoon_vk_vm_cpu_seconds_total{vm=\"vk-A\",pod=\"demo-0\",namespace=\"staging\",backend=\"\"} 2.5\n");
-    assert_has(text.data, "\ncocoon_vk_vm_disk_cow_bytes{vm=\"vk-A\",pod=\"demo-0\",namespace=\"staging\",backend=\"\"} 10\n");
-    assert_has(text.data, "\ncocoon_vk_vm_network_tx_bytes_total{vm=\"vk-A\",pod=\"demo-0\",namespace=\"staging\",backend=\"\"} 22\n");
-    assert_has(text.data, "\ncocoon_vk_vm_memory_rss_bytes{vm=\"vk-C\",pod=\"idle\",namespace=\"testing\",backend=\"\"} 0\n");
+    assert_has(text.data,
+               "\ncocoon_vk_vm_cpu_seconds_total{vm=\"vk-A\",pod=\"demo-0\",namespace=\"staging\",backend=\"\"} 2.5\n");
+    assert_has(text.data,
+               "\ncocoon_vk_vm_disk_cow_bytes{vm=\"vk-A\",pod=\"demo-0\",namespace=\"staging\",backend=\"\"} 10\n");
+    assert_has(
+        text.data,
+        "\ncocoon_vk_vm_network_tx_bytes_total{vm=\"vk-A\",pod=\"demo-0\",namespace=\"staging\",backend=\"\"} 22\n");
+    assert_has(text.data,
+               "\ncocoon_vk_vm_memory_rss_bytes{vm=\"vk-C\",pod=\"idle\",namespace=\"testing\",backend=\"\"} 0\n");
     ck_assert(!cc_text_contains(text.data, "starting"));
     assert_has(text.data, "\ncocoon_vk_node_cpu_seconds_total 1\n");
     assert_has(text.data, "\ncocoon_vk_node_storage_total_bytes ");
@@ -223,7 +246,9 @@ static void exports(void *arg) {
     machine_close(&machine);
     cc_metrics_free(metrics);
 }
-START_TEST(figures__exports) { cc_test_run(exports, NULL); }
+START_TEST(figures__exports) {
+    cc_test_run(exports, NULL);
+}
 END_TEST
 
 int main(void) {

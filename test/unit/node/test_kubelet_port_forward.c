@@ -61,12 +61,11 @@ static void open_scene(struct scene *scene) {
                           "'spec':{'containers':[{'name':'agent'}]},'status':{'podIP':'192.0.2.1'}}",
                           "VM0", 4000000);
     scene->world.vms[0]->ip = "127.0.0.1";
-    struct vk_kubelet_options options = {
-        .kube = &scene->world.kube, .host = scene->world.host, .node_name = "host1"};
+    struct vk_kubelet_options options = {.kube = &scene->world.kube, .host = scene->world.host, .node_name = "host1"};
     scene->kubelet = vk_kubelet_new(cc_loop_current(), &options);
     ck_assert_int_eq(vk_kubelet_listen(scene->kubelet, "127.0.0.1:0", NULL), 0);
-    static const char request[] = "POST /portForward/ns/demo-0 HTTP/1.1\r\n" HEADERS
-                                  "X-Stream-Protocol-Version: portforward.k8s.io\r\n\r\n";
+    static const char request[] =
+        "POST /portForward/ns/demo-0 HTTP/1.1\r\n" HEADERS "X-Stream-Protocol-Version: portforward.k8s.io\r\n\r\n";
     struct cc_buf head;
     cc_buf_init(&head, 10000);
     scene->fd = cc_raw_connect(vk_kubelet_port(scene->kubelet));
@@ -176,7 +175,9 @@ static void copies(void *arg) {
     ck_assert_uint_eq(scene.data[1].len + scene.data[5].len, 0); /* a text would end the session */
     close_scene(&scene);
 }
-START_TEST(forward__copies) { cc_test_run(copies, NULL); }
+START_TEST(forward__copies) {
+    cc_test_run(copies, NULL);
+}
 END_TEST
 
 /* Old clients send no request id. */
@@ -192,7 +193,9 @@ static void pairs_by_stream(void *arg) {
     ck_assert_str_eq(scene.data[3].data, "x");
     close_scene(&scene);
 }
-START_TEST(forward__pairs_by_stream) { cc_test_run(pairs_by_stream, NULL); }
+START_TEST(forward__pairs_by_stream) {
+    cc_test_run(pairs_by_stream, NULL);
+}
 END_TEST
 
 static void refuses(void *arg) {
@@ -214,8 +217,9 @@ static void refuses(void *arg) {
     open_pair(&scene, stream + 2, 1, "7");
     read_until(&scene, stream + 2);
     ck_assert(scene.ended[stream + 4]);
-    ck_assert_msg(cc_text_starts_with(scene.data[stream + 2].data, "error forwarding port 1 to pod demo-0, uid : connect"),
-                  "%s", scene.data[stream + 2].data);
+    ck_assert_msg(
+        cc_text_starts_with(scene.data[stream + 2].data, "error forwarding port 1 to pod demo-0, uid : connect"), "%s",
+        scene.data[stream + 2].data);
     vk_vm_unref(scene.world.vms[0]);
     scene.world.vms[0] = NULL;
     open_pair(&scene, stream + 6, 80, "8");
@@ -223,7 +227,9 @@ static void refuses(void *arg) {
     ck_assert(cc_text_contains(scene.data[stream + 6].data, "pod ns/demo-0 has no live VM"));
     close_scene(&scene);
 }
-START_TEST(forward__refuses) { cc_test_run(refuses, NULL); }
+START_TEST(forward__refuses) {
+    cc_test_run(refuses, NULL);
+}
 END_TEST
 
 static void resets(void *arg) {
@@ -260,7 +266,9 @@ static void resets(void *arg) {
     close(guest);
     close_scene(&scene);
 }
-START_TEST(forward__resets) { cc_test_run(resets, NULL); }
+START_TEST(forward__resets) {
+    cc_test_run(resets, NULL);
+}
 END_TEST
 
 static void drop_record(void *ctx, enum cc_log_level level, const char *message, const struct cc_log_field *fields,

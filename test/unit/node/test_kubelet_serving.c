@@ -25,7 +25,8 @@ struct folder {
     size_t warnings;
 };
 
-static void sink(void *ctx, enum cc_log_level level, const char *message, const struct cc_log_field *fields, size_t count) {
+static void sink(void *ctx, enum cc_log_level level, const char *message, const struct cc_log_field *fields,
+                 size_t count) {
     struct folder *folder = ctx;
     (void)message, (void)fields, (void)count;
     folder->warnings += level == CC_LOG_WARN;
@@ -64,9 +65,12 @@ static void put_pair(const struct folder *folder, int64_t made_s) {
 }
 
 static int load(struct folder *folder, const char *authorities, struct vk_serving **ret, struct cc_err *err) {
-    struct vk_serving_options options = {
-        .kube = &folder->world.kube, .certificate = folder->certificate, .key = folder->key,
-        .client_authorities = authorities, .node_name = "host1", .node_ip = "10.0.0.1"};
+    struct vk_serving_options options = {.kube = &folder->world.kube,
+                                         .certificate = folder->certificate,
+                                         .key = folder->key,
+                                         .client_authorities = authorities,
+                                         .node_name = "host1",
+                                         .node_ip = "10.0.0.1"};
     return vk_serving_new(cc_loop_current(), &options, NOW_S, ret, err);
 }
 
@@ -99,7 +103,9 @@ static void chooses(void *arg) {
     ck_assert(cc_text_contains(err.msg, "VK_TLS_CERT"));
     folder_close(&folder);
 }
-START_TEST(serving__chooses) { cc_test_run_virtual(chooses, NULL); }
+START_TEST(serving__chooses) {
+    cc_test_run_virtual(chooses, NULL);
+}
 END_TEST
 
 static void reloads(void *arg) {
@@ -123,7 +129,9 @@ static void reloads(void *arg) {
     vk_serving_free(serving);
     folder_close(&folder);
 }
-START_TEST(serving__reloads) { cc_test_run_virtual(reloads, NULL); }
+START_TEST(serving__reloads) {
+    cc_test_run_virtual(reloads, NULL);
+}
 END_TEST
 
 static void finds_authorities(void *arg) {
@@ -159,7 +167,9 @@ static void finds_authorities(void *arg) {
     cc_tls_pair_done(&authority);
     folder_close(&folder);
 }
-START_TEST(serving__finds_authorities) { cc_test_run_virtual(finds_authorities, NULL); }
+START_TEST(serving__finds_authorities) {
+    cc_test_run_virtual(finds_authorities, NULL);
+}
 END_TEST
 
 /* The loop complains once, not every ten seconds. */
@@ -178,7 +188,9 @@ static void watches(void *arg) {
     vk_serving_free(serving);
     folder_close(&folder);
 }
-START_TEST(serving__watches) { cc_test_run_virtual(watches, NULL); }
+START_TEST(serving__watches) {
+    cc_test_run_virtual(watches, NULL);
+}
 END_TEST
 
 int main(void) {

@@ -203,6 +203,8 @@ static int settle_asleep(struct create *create, struct cc_err *err) {
         fail(create, reason, false, err);
         return rc;
     }
+    if (vk_entry_is(create->entry, uid_of(create)) && create->entry->vm)
+        vk_update_dispatch(create->provider, create->entry, false); /* it is not asleep yet */
     vk_refresh(create->provider, create->entry);
     vk_count_lifecycle(create->provider, "create", "ok", "adopted");
     return 0;

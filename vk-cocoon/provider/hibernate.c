@@ -316,12 +316,42 @@ static int find_durable(struct hibernate *work, struct cc_arena *arena, enum dur
     return 0;
 }
 
+/* A wake that was called failed may have left its VM running: then it is not asleep, whatever its tag says. *ret_found: it
+ * is tracked from now on. */
+static int look_for_vm(struct hibernate *work, bool *ret_found, struct cc_err *err) {
+    const struct vk_runtime *runtime = &work->provider->options.runtime;
+    const struct vk_vm *vm = NULL;
+    struct vk_entry *owner;
+    int rc = runtime->ops->inspect(runtime->ctx, work->spec.vm_name, &vm, err);
+
+    *ret_found = false;
+    if (rc == CC_NOT_FOUND)
+        return 0;
+    if (rc != 0)
+        return cc_err_wrap(err, "inspect vm %s", work->spec.vm_name);
+    owner = vk_entry_of_vm(work->provider, vm->id, NULL);
+    if (cc_text_equal(vm->state, "creating"))
+        rc = cc_err_set(err, CC_UNAVAILABLE, "vm %s is still being created", work->spec.vm_name);
+    else if ((!owner || owner == work->entry) && vk_entry_is(work->entry, work->pod->base.meta.uid)) {
+        vk_entry_bind(work->provider, work->entry, vm);
+        *ret_found = true;
+    }
+    vk_vm_unref(vm);
+    return rc;
+}
+
 /* Decision 48. */
 static int settle(struct hibernate *work, struct cc_arena *arena, bool *ret_final, struct cc_err *err) {
     bool had_id = !cc_text_is_empty(cc_pod_annotation(work->pod, CC_KEY_VM_ID));
     enum durable durable;
-    int rc = find_durable(work, arena, &durable, err);
+    bool is_found;
+    int rc = look_for_vm(work, &is_found, err);
 
+    if (rc != 0)
+        return failed(work, "HibernateSnapshotFailed", rc);
+    if (is_found)
+        return 0;
+    rc = find_durable(work, arena, &durable, err);
     if (rc != 0)
         return failed(work, "HibernatePushFailed", rc);
     if (durable == DURABLE_LOCAL_ONLY && has_registry(work)) {

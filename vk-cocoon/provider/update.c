@@ -117,7 +117,9 @@ static int act(struct vk_provider *provider, struct vk_entry *entry, enum vk_act
         *ret_more = rc == 0;
         return rc;
     case VK_ACTION_SETTLE:
-        return vk_hibernate_settle(provider, entry, ret_final, ret_reason, err);
+        rc = vk_hibernate_settle(provider, entry, ret_final, ret_reason, err);
+        *ret_more = rc == 0 && entry->vm;
+        return rc;
     case VK_ACTION_WAKE:
         return vk_wake(provider, entry, ret_reason, err);
     case VK_ACTION_RECOVER:

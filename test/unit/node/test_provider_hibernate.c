@@ -487,6 +487,21 @@ static void sleep_withdrawn_before_ready(struct provider_bench *bench) {
 }
 BENCH_TEST(update__sleep_withdrawn_before_ready, sleep_withdrawn_before_ready)
 
+/* A wake is called failed and leaves its VM running; before the next try the pod shall sleep again. It is not asleep: the
+ * VM is saved anew. */
+static void asleep_is_looked_at(struct provider_bench *bench) {
+    make_asleep(bench, RUN_POD);
+    fake_host_fail_nth(bench->host, "vm clone", 1, (struct fake_fault){.kind = FAKE_FAIL_AFTER});
+    ask_awake(bench);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+    fake_host_set_vm_memory(bench->host, N, 79);
+    ask_sleep(bench);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 0);
+    ck_assert_uint_eq(fake_host_snapshot_memory(bench->host, N), 79);
+}
+BENCH_TEST(settle__a_vm_that_is_there_is_not_asleep, asleep_is_looked_at)
+
 /* A new generation that leaves everything as it is came while the daemon was away: it is answered all the same. */
 static void generation_while_away(struct provider_bench *bench) {
     make_asleep(bench, RUN_POD);
@@ -861,6 +876,7 @@ static TCase *make_case(void) {
     tcase_add_test(tcase, hibernate__owed_remove_finds_it_running);
     tcase_add_test(tcase, lifecycle__conflict_is_tried_again);
     tcase_add_test(tcase, update__sleep_withdrawn_before_ready);
+    tcase_add_test(tcase, settle__a_vm_that_is_there_is_not_asleep);
     tcase_add_test(tcase, resume__generation_is_answered);
     tcase_add_test(tcase, resume__failed_wake_left_its_vm);
     tcase_add_test(tcase, startup__asked_to_sleep_before_it_ran);

@@ -5,7 +5,6 @@
 #include "meta/keys.h"
 #include "meta/vm_spec.h"
 #include "obs/log.h"
-#include "oci/reference.h"
 
 bool op_is_cr_hibernated(struct op_pass *pass, const char *pod_name) {
     const struct cc_object_list *listed = op_pass_hibernations(pass);
@@ -87,12 +86,14 @@ int op_reclaim_woken(struct op_pass *pass, struct cc_err *err) {
         if (!owned || !cc_pod_is_woken_at(owned->pod, record->generation))
             continue;
         struct cc_err failure = {0};
+        bool gone = true;
         int rc = 0;
+        /* A CocoonHibernation may have put it to sleep again, unseen by the cache: then the tag is of that sleep. */
         if (op_pass_registry(pass))
-            rc = cc_registry_delete_tag_if_present(op_pass_registry(pass), vm_name, CC_TAG_HIBERNATE, NULL, &failure);
-        if (rc == 0)
+            rc = op_pass_drop_tag_of_woken(pass, owned->pod, &gone, &failure);
+        if (rc == 0 && gone)
             cc_strlist_add(&woken, &pass->arena, vm_name);
-        else if (first.code == CC_OK)
+        else if (rc != 0 && first.code == CC_OK)
             first = failure;
     }
     int rc = op_pass_forget(pass, &woken, err);

@@ -389,10 +389,35 @@ START_TEST(unsuspend__a_main_deleted_while_suspending_is_restored) {
 }
 END_TEST
 
-OP_SUITE_MAIN("operator unsuspend", unsuspend__clears_every_request, unsuspend__a_clean_set_costs_nothing,
-              unsuspend__stale_pods_do_not_rewrite_the_record, unsuspend__record_before_annotations,
-              unsuspend__hibernations_keep_their_pods, unsuspend__a_missing_pod_is_owed_a_restore,
-              unsuspend__only_a_woken_vm_gives_its_tag_back, unsuspend__each_vm_for_itself,
-              unsuspend__the_last_vm_takes_the_record_along,
+/* The cache shows a woken VM, but a CocoonHibernation has put it to sleep again: the tag is of that sleep. */
+static void a_stale_pod_keeps_its_tag(void *arg) {
+    struct op_test t;
+
+    (void)arg;
+    op_test_begin(&t, true);
+    op_put_set(&t, 2, "{'agent':{'image':'" IMG "'}}", "{'phase':'Running'}");
+    op_annotate_set(&t, CC_KEY_HIBERNATE_RECLAIM, "{\"generation\":2,\"vms\":[\"" VM_M "\"]}");
+    op_put_agent(&t, 0, P_RUNS);
+    op_put_tag(&t, VM_M, "hibernate", IMG);
+    op_settle();
+    fake_kube_hold_watches(t.api, true);
+    op_set_state(&t, "demo-0", P_SLEEPS, 2);
+    ck_assert_int_eq(op_pass(&t), 0);
+    ck_assert(op_has_tag(&t, VM_M, "hibernate"));
+    ck_assert_ptr_nonnull(op_set_annotation(&t, CC_KEY_HIBERNATE_RECLAIM));
+    fake_kube_hold_watches(t.api, false);
+    op_test_end(&t);
+}
+
+START_TEST(unsuspend__a_stale_pod_keeps_its_tag) {
+    cc_test_run_virtual(a_stale_pod_keeps_its_tag, NULL);
+}
+END_TEST
+
+OP_SUITE_MAIN("operator unsuspend", unsuspend__a_stale_pod_keeps_its_tag, unsuspend__clears_every_request,
+              unsuspend__a_clean_set_costs_nothing, unsuspend__stale_pods_do_not_rewrite_the_record,
+              unsuspend__record_before_annotations, unsuspend__hibernations_keep_their_pods,
+              unsuspend__a_missing_pod_is_owed_a_restore, unsuspend__only_a_woken_vm_gives_its_tag_back,
+              unsuspend__each_vm_for_itself, unsuspend__the_last_vm_takes_the_record_along,
               unsuspend__a_toolbox_deleted_asleep_comes_back_with_its_state,
               unsuspend__a_main_deleted_while_suspending_is_restored)

@@ -155,7 +155,7 @@ static int run_command(struct exec_job *job, int *ret_exit_code, struct cc_err *
     if (!vm)
         return cc_err_set(err, CC_NOT_FOUND, "pod %s/%s has no live VM", target->namespace, target->pod);
     struct vk_exec_options options = {.vm_id = vm->id, .argv = job->argv, .argc = job->argc};
-    int rc = job->host->ops->exec(job->host->ctx, &options, job->wants.channels[VK_STDIN], &job->process, err);
+    int rc = job->host->ops->exec_start(job->host->ctx, &options, job->wants.channels[VK_STDIN], &job->process, err);
     vk_vm_unref(vm);
     if (rc == 0)
         rc = stream(job, ret_exit_code, err);

@@ -102,7 +102,7 @@ static void read_vm(const struct vk_figures *figures, const struct vk_vm *vm, st
 
 static void read_vms(const struct vk_figures *figures, struct vk_sample *sample) {
     struct cc_object_list pods = {0};
-    figures->host->ops->list(figures->host->ctx, &pods);
+    figures->host->ops->all_pods(figures->host->ctx, &pods);
     sample->vms = cc_xcalloc(pods.count + 1, sizeof *sample->vms);
     for (size_t i = 0; i < pods.count; i++) {
         const struct cc_object_meta *meta = &pods.items[i]->meta;

@@ -11,15 +11,15 @@
 
 struct vk_kubelet_host_ops {
     /* References to all tracked pods. */
-    void (*list)(void *ctx, struct cc_object_list *ret);
+    void (*all_pods)(void *ctx, struct cc_object_list *ret);
     /* A reference, NULL when the pod is not tracked. */
-    const struct cc_pod *(*get)(void *ctx, const char *namespace, const char *name);
+    const struct cc_pod *(*pod)(void *ctx, const char *namespace, const char *name);
     /* A reference to the pod's VM, NULL when it has none. */
     const struct vk_vm *(*vm)(void *ctx, const char *namespace, const char *name);
     /* As vk_cocoon_cli_exec_start and vk_cocoon_cli_logs. */
-    CC_YIELDS int (*exec)(void *ctx, const struct vk_exec_options *options, bool with_stdin, struct cc_process **ret,
-                          struct cc_err *err);
-    CC_YIELDS int (*logs)(void *ctx, const char *id, int64_t lines, struct cc_buf *into, struct cc_err *err);
+    CC_YIELDS int (*exec_start)(void *ctx, const struct vk_exec_options *options, bool with_stdin,
+                                struct cc_process **ret, struct cc_err *err);
+    CC_YIELDS int (*vm_logs)(void *ctx, const char *id, int64_t lines, struct cc_buf *into, struct cc_err *err);
 };
 struct vk_kubelet_host {
     const struct vk_kubelet_host_ops *ops;

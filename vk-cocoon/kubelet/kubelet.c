@@ -72,7 +72,7 @@ static struct vk_session_target target_of(const struct call *call) {
 /* False with the response filled. */
 static bool pod_is_ours(const struct call *call, const struct vk_session_target *target) {
     const struct vk_kubelet_host *host = &call->kubelet->options.host;
-    const struct cc_pod *pod = host->ops->get(host->ctx, target->namespace, target->pod);
+    const struct cc_pod *pod = host->ops->pod(host->ctx, target->namespace, target->pod);
     bool is_ours = pod && (!*target->uid || cc_text_equal(target->uid, pod->base.meta.uid));
     cc_pod_unref(pod);
     if (!is_ours)
@@ -108,17 +108,17 @@ static const struct route {
     bool takes_slash; /* a final '/' is the same */
     bool takes_post;
     size_t min_parts, max_parts;
-    void (*serve)(struct call *call);
+    CC_YIELDS void (*serve)(struct call *call);
 } routes[] = {
-    {"/healthz", false, false, 0, 0, healthz},
-    {"/pods", true, false, 0, 0, pods},
-    {"/runningpods", true, false, 0, 0, running_pods},
-    {"/stats/summary", true, false, 0, 0, stats_summary},
-    {"/metrics/resource", true, false, 0, 0, metrics_resource},
-    {"/containerLogs", false, false, 3, 3, container_logs},
-    {"/exec", false, true, 3, 4, exec},
-    {"/attach", false, true, 3, 4, attach},
-    {"/portForward", false, true, 2, 3, port_forward},
+    {.path = "/healthz", .serve = healthz},
+    {.path = "/pods", .takes_slash = true, .serve = pods},
+    {.path = "/runningpods", .takes_slash = true, .serve = running_pods},
+    {.path = "/stats/summary", .takes_slash = true, .serve = stats_summary},
+    {.path = "/metrics/resource", .takes_slash = true, .serve = metrics_resource},
+    {.path = "/containerLogs", .min_parts = 3, .max_parts = 3, .serve = container_logs},
+    {.path = "/exec", .takes_post = true, .min_parts = 3, .max_parts = 4, .serve = exec},
+    {.path = "/attach", .takes_post = true, .min_parts = 3, .max_parts = 4, .serve = attach},
+    {.path = "/portForward", .takes_post = true, .min_parts = 2, .max_parts = 3, .serve = port_forward},
 };
 
 /* Splits what follows the route's path at slashes; false when the request is not for it. */

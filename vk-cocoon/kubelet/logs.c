@@ -91,7 +91,7 @@ static int send_bytes(struct log_stream *stream, const char *bytes, size_t count
 static int read_logs(const struct log_stream *stream, const struct vk_vm *vm, int64_t lines, struct cc_buf *into,
                      struct cc_err *err) {
     CC_DEADLINE_MS(VK_LOG_CALL_MS);
-    return stream->host->ops->logs(stream->host->ctx, vm->id, lines, into, err);
+    return stream->host->ops->vm_logs(stream->host->ctx, vm->id, lines, into, err);
 }
 
 /* Best effort: the CLI cannot follow, so look again and again for as long as the VM is this one. */
@@ -133,7 +133,7 @@ void vk_logs_serve(const struct vk_kubelet_host *host, const char *namespace, co
     struct cc_err err = {0};
     if (vk_log_query_parse(request, &query, &err))
         return vk_respond_text(response, 400, err.msg);
-    const struct cc_pod *pod = host->ops->get(host->ctx, namespace, name);
+    const struct cc_pod *pod = host->ops->pod(host->ctx, namespace, name);
     if (!pod)
         return vk_respond_format(response, 404, "pod %s/%s is not on this node", namespace, name);
     const struct vk_vm *vm = host->ops->vm(host->ctx, namespace, name);

@@ -63,7 +63,7 @@ static json_t *summary_of(const struct cc_pod *pod) {
 
 void vk_running_pods_serve(const struct vk_kubelet_host *host, struct cc_http_server_response *response) {
     struct cc_object_list pods = {0};
-    host->ops->list(host->ctx, &pods);
+    host->ops->all_pods(host->ctx, &pods);
     restart_list(&response->body);
     for (size_t i = 0; i < pods.count; i++) {
         json_t *item cc_cleanup(cc_json_decref_p) = summary_of(cc_pod_of(pods.items[i]));

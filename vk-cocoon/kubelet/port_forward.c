@@ -50,7 +50,7 @@ static int guest_address(const struct forward *forward, const char *port, struct
     const struct vk_session_target *target = forward->target;
     const struct vk_kubelet_host *host = forward->host;
     const struct vk_vm *vm = host->ops->vm(host->ctx, target->namespace, target->pod);
-    const struct cc_pod *pod = host->ops->get(host->ctx, target->namespace, target->pod);
+    const struct cc_pod *pod = host->ops->pod(host->ctx, target->namespace, target->pod);
     char *ip cc_cleanup(cc_free_p) = cc_xstrdup(vm ? cc_text_or(vm->ip, pod ? cc_text_or(pod->pod_ip, "") : "") : "");
     bool has_vm = vm != NULL;
     int32_t number = 0;

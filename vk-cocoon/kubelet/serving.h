@@ -23,8 +23,8 @@ struct vk_serving_options {
 struct vk_serving;
 /* Options are borrowed. A pair that exists and cannot be used is fatal: INVALID, DENIED, NOT_FOUND (the key), IO. None,
  * or an expired one: self-signed. */
-CC_MUST_USE int vk_serving_new(struct cc_loop *loop, const struct vk_serving_options *options, int64_t now_unix_s,
-                               struct vk_serving **ret, struct cc_err *err);
+CC_YIELDS CC_MUST_USE int vk_serving_new(struct cc_loop *loop, const struct vk_serving_options *options,
+                                         int64_t now_unix_s, struct vk_serving **ret, struct cc_err *err);
 /* From now on files and ConfigMap are looked at again and again; what is there but cannot be used is logged once, and
  * the old stays. Until the authorities were read once, no client certificate counts. */
 void vk_serving_start(struct vk_serving *serving);

@@ -148,7 +148,7 @@ static int host_logs(void *ctx, const char *id, int64_t lines, struct cc_buf *in
 void kubelet_world_open(struct kubelet_world *world) {
     static const struct cc_kube_transport_ops kube_ops = {.open = kube_open, .read = kube_read, .close = kube_close};
     static const struct vk_kubelet_host_ops host_ops = {
-        .list = host_list, .get = host_get, .vm = host_vm, .exec = host_exec, .logs = host_logs};
+        .all_pods = host_list, .pod = host_get, .vm = host_vm, .exec_start = host_exec, .vm_logs = host_logs};
     *world = (struct kubelet_world){.kube = {.transport = {&kube_ops, world}}, .host = {&host_ops, world}};
 }
 

@@ -1,6 +1,7 @@
 /* The command line of the simulator. */
 #include <getopt.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -271,6 +272,11 @@ int main(int argc, char **argv) {
     struct arguments arguments;
 
     parse(argc, argv, &arguments);
+    /* Worlds come and go: what one gave back is for the next, not for the system. */
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_TOP_PAD, 16 << 20);
+    mallopt(M_MXFAST, 0);
     if (arguments.crash_points)
         return sim_crash_points(arguments.crash_points, arguments.jobs, arguments.failures_max) != 0;
     if (arguments.scenario)

@@ -134,6 +134,9 @@ bool sim_user_delete_pod(struct sim_world *world, const char *name) {
     /* Awake is what has a VM; a sub-agent that is on its way back from sleep is forked anew (mission, step 10). */
     if (vm && pod && (sim_ledger_is_live(world, vm->name) || (vm->is_sub_agent && !asleep)))
         sim_ledger_permit(world, vm, "its pod was deleted while awake");
+    /* Without a registry only the main is brought back to the node that has its snapshot (decision 52). */
+    if (vm && pod && !world->has_registry && cc_text_equal(name + strlen(vm->set), "-tb"))
+        sim_ledger_permit(world, vm, "its pod was deleted, and no registry has its snapshot");
     snprintf(path, sizeof path, PODS_PATH "/%s", name);
     return send(world, "DELETE", path, NULL, NULL);
 }

@@ -72,7 +72,9 @@ static void build(struct sim_world *world) {
     world->clock.ctx = world;
     world->clock.stop_at_step = STEPS_MAX;
     world->clock.stop_at_ns = VIRTUAL_LIMIT_MS * CC_NS_PER_MS;
-    snprintf(world->directory, sizeof world->directory, "/tmp/cocoon-sim-XXXXXX");
+    /* Spools are small, and a RAM disk is there almost everywhere. */
+    snprintf(world->directory, sizeof world->directory, "%s/cocoon-sim-XXXXXX",
+             access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
     if (!mkdtemp(world->directory)) {
         perror(world->directory);
         exit(2);

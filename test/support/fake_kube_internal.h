@@ -22,6 +22,7 @@ struct fake_change {
     int64_t resource_version;
     const struct fake_resource *resource;
     json_t *old_json, *new_json; /* NULL = absent */
+    char *text;                  /* of new_json, made for the first stream that needs it */
 };
 
 /* One open watch. */

@@ -175,14 +175,20 @@ void fake_store_wake(struct fake_kube *kube) {
         cc_event_set(&stream->changed);
 }
 
+static void put_text(struct fake_stream *stream, const char *type, const char *text) {
+    cc_buf_printf(&stream->out, "{\"type\":\"%s\",\"object\":", type);
+    cc_buf_puts(&stream->out, text);
+    cc_buf_puts(&stream->out, "}\n");
+}
+
 static void put_frame(struct fake_stream *stream, const char *type, const json_t *object) {
     char *text cc_cleanup(cc_free_p) = cc_json_dump(object);
 
-    cc_buf_printf(&stream->out, "{\"type\":\"%s\",\"object\":%s}\n", type, text);
+    put_text(stream, type, text);
 }
 
 /* An object that starts or stops to match the selection is ADDED or DELETED for this stream. */
-static bool put_change(struct fake_stream *stream, const struct fake_change *change) {
+static bool put_change(struct fake_stream *stream, struct fake_change *change) {
     if (change->resource != stream->resource)
         return false;
     bool was = fake_select(change->old_json, stream->namespace, stream->label_selector, stream->field_selector);
@@ -191,7 +197,9 @@ static bool put_change(struct fake_stream *stream, const struct fake_change *cha
     if (!was && !is)
         return false;
     if (is) {
-        put_frame(stream, was ? "MODIFIED" : "ADDED", change->new_json);
+        if (!change->text)
+            change->text = cc_json_dump(change->new_json);
+        put_text(stream, was ? "MODIFIED" : "ADDED", change->text);
         return true;
     }
     /* The deleted state carries the version of the deletion, also when only the selection was left. */
@@ -299,6 +307,7 @@ void fake_store_done(struct fake_kube *kube) {
     for (size_t i = 0; i < kube->history_count; i++) {
         json_decref(kube->history[i].old_json);
         json_decref(kube->history[i].new_json);
+        free(kube->history[i].text);
     }
     fake_kube_compact(kube);
     free(kube->objects);

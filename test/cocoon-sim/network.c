@@ -101,6 +101,9 @@ void network_attach(const json_t *vm, pid_t pid) {
         IP(0, "link", "set", host_end, "master", bridge(), "up") || IP(pid, "addr", "add", address, "dev", "eth0") ||
         IP(pid, "link", "set", "eth0", "up"))
         die("network of %s could not be made (needs CAP_NET_ADMIN)", cc_json_text(vm, "id"));
+    /* The address may have been another guest's a moment ago. A real guest announces itself; here the host forgets, or
+     * it would look for the old MAC until its entry expires (45 s). */
+    IP(0, "neigh", "flush", "to", ip, "dev", bridge());
 }
 
 void network_detach(const json_t *vm) {

@@ -395,7 +395,7 @@ static int vm_reclaim(struct arguments *arguments) {
     expect_words(arguments, 1, "vm reconcile-stale-create VM -o json");
     const char *outcome = "not-found", *id = arguments->words[0];
     store_lock();
-    json_t *vm = store_resolve("vms", arguments->words[0]);
+    json_t *vm cc_cleanup(cc_json_decref_p) = store_resolve("vms", arguments->words[0]);
     if (vm) {
         id = cc_json_text(vm, "id");
         pid_t creator = (pid_t)cc_json_int(cc_json_member(vm, "sim"), "creator", 0);

@@ -111,8 +111,8 @@ class Lane:
                 return found
             raise Mismatch(f"{name} is {status.get('phase')}; {self.describe(name)}")
         found = wait(f"{name} {phase}", patience, probe, 0.2)
-        if phase == "Running":
-            self.check_guests(name)
+        if phase == "Running":  # the phase may still be that of before the fault: what is wrong must pass
+            wait(f"guests of {name}", 20, lambda: self.check_guests(name) or True, 0.5)
         return found
 
     def describe(self, name):
@@ -565,10 +565,10 @@ def guest_dies_while_hibernating(lane):
     time.sleep(2)
     lane.settled("dies", "Running")
     lane.mark()
+    saves = lane.calls("snapshot.save")
     lane.fault("snapshot.save", "hang 1500")
     lane.suspend("dies")
-    wait("the save is under way", 10, lambda: lane.set("dies")["status"]["phase"] == "Suspending")
-    time.sleep(0.5)
+    wait("the save is under way", 10, lambda: lane.calls("snapshot.save") > saves)
     os.kill(guest_pid(lane, vm_name), signal.SIGKILL)
     lane.forget_guest(vm_name)
     lane.said(f"dies-0|{vm_name}", "not running|lost|stopped|gone|dead")
@@ -895,6 +895,103 @@ def node_object_deleted(lane):
     lane.suspend("kept", True, "Suspended")
     lane.suspend("kept", False, "Running")
     lane.delete("kept", [vm_name])
+
+
+# --- CocoonHibernations -----------------------------------------------------------------------------------------------
+HIBERNATIONS = SETS.replace("cocoonsets", "cocoonhibernations")
+
+
+def hibernate_pod(lane, name, pod, desire="Hibernate"):
+    lane.api.must("POST", HIBERNATIONS, {"apiVersion": "cocoonset.cocoonstack.io/v1", "kind": "CocoonHibernation",
+                                         "metadata": {"name": name}, "spec": {"podRef": {"name": pod}, "desire": desire}})
+
+
+def hibernation_phase(lane, name, phase):
+    def probe():
+        found = lane.api.get(f"{HIBERNATIONS}/{name}") or {}
+        status = found.get("status", {})
+        if status.get("phase") == phase and status.get("observedGeneration") == found["metadata"]["generation"]:
+            return True
+        raise Mismatch(f"{name}: {status}")
+    wait(f"CocoonHibernation {name} {phase}", PATIENCE, probe, 0.2)
+
+
+@case("hibernations")
+def hibernation_of_nothing(lane):
+    """A pod that does not exist, and one that is no VM's: each says so in a condition, and goes away when deleted."""
+    hibernate_pod(lane, "nothing", "no-such-pod")
+    lane.api.must("POST", PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "novm"},
+                                 "spec": {"nodeName": "elsewhere", "containers": [{"name": "c", "image": "x"}]}})
+    hibernate_pod(lane, "novm", "novm")
+    for name, word in (("nothing", "no-such-pod"), ("novm", "novm")):
+        def told(name=name, word=word):
+            conditions = (lane.api.get(f"{HIBERNATIONS}/{name}") or {}).get("status", {}).get("conditions", [])
+            return any(c["status"] == "False" and word in c.get("message", "") for c in conditions) or conditions == [] and None
+        wait(f"a condition of {name} that names the pod", 20, told)
+    for name in ("nothing", "novm"):
+        lane.api.must("DELETE", f"{HIBERNATIONS}/{name}")
+        wait(f"{name} gone", 20, lambda name=name: lane.api.get(f"{HIBERNATIONS}/{name}") is None)
+    lane.api.must("DELETE", f"{PODS}/novm?gracePeriodSeconds=0")
+
+
+@case("hibernations")
+def hibernation_toggled(lane):
+    lane.create("single", replicas=1)
+    vm_name = lane.vm_of("single-0")
+    before = lane.count(vm_name)
+    hibernate_pod(lane, "single-0", "single-0")
+    for i in range(8):
+        time.sleep((0.05, 0.5, 0.2, 0.9)[i % 4])
+        lane.api.merge(f"{HIBERNATIONS}/single-0", {"spec": {"desire": ("Wake", "Hibernate")[i % 2]}})
+    hibernation_phase(lane, "single-0", "Hibernated")
+    if vm_name in lane.node.vms():
+        raise Mismatch("Hibernated and the VM is there")
+    if "hibernate" not in lane.world.tags().get(vm_name, []):
+        raise Mismatch("Hibernated and there is no tag")
+    lane.api.merge(f"{HIBERNATIONS}/single-0", {"spec": {"desire": "Wake"}})
+    hibernation_phase(lane, "single-0", "Active")
+    lane.settled("single", "Running")
+    if lane.count(vm_name) < before:
+        raise Mismatch("the guest went back")
+
+
+@case("hibernations")
+def hibernation_deleted_asleep(lane):
+    """Decision 51: the tag stays while the pod is asleep on it, and the set's own step wakes the pod."""
+    vm_name = lane.vm_of("single-0")
+    before = lane.count(vm_name)
+    lane.api.merge(f"{HIBERNATIONS}/single-0", {"spec": {"desire": "Hibernate"}})
+    hibernation_phase(lane, "single-0", "Hibernated")
+    lane.api.must("DELETE", f"{HIBERNATIONS}/single-0")
+    wait("the CR is gone", 30, lambda: lane.api.get(f"{HIBERNATIONS}/single-0") is None)
+    wait("the VM runs", 60, lambda: lane.node.vms().get(vm_name, {"state": ""})["state"] == "running")
+    lane.settled("single", "Running")
+    if lane.count(vm_name) < before:
+        raise Mismatch("the guest went back")
+
+
+@case("hibernations")
+def hibernation_beside_a_suspend(lane):
+    """Decision 17: the suspend wins over a Wake, and says so; both withdrawn, everything runs."""
+    vm_name = lane.vm_of("single-0")
+    before = lane.count(vm_name)
+    hibernate_pod(lane, "single-0", "single-0")
+    hibernation_phase(lane, "single-0", "Hibernated")
+    lane.suspend("single", True, "Suspended")
+    lane.api.merge(f"{HIBERNATIONS}/single-0", {"spec": {"desire": "Wake"}})
+    def told():
+        conditions = lane.api.get(f"{HIBERNATIONS}/single-0").get("status", {}).get("conditions", [])
+        return any("single is suspended" in c.get("message", "") for c in conditions)
+    wait("a condition that says who wins", 20, told)
+    expect_hibernated(lane, "single")
+    lane.suspend("single", False)
+    hibernation_phase(lane, "single-0", "Active")
+    lane.settled("single", "Running")
+    if lane.count(vm_name) < before:
+        raise Mismatch("the guest went back")
+    lane.api.must("DELETE", f"{HIBERNATIONS}/single-0")
+    lane.delete("single", [vm_name])
+    wait("no tag", 30, lambda: not [t for t in lane.world.tags() if "single" in t])
 
 
 # --- annotations and specs ---------------------------------------------------------------------------------------------

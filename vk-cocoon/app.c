@@ -194,6 +194,7 @@ static int open_kubelet(struct app *app, struct cc_err *err) {
         .figures = app->figures,
         .tls = vk_serving_tls(app->serving),
         .node_name = options->node_name,
+        .root_directory = options->root_directory,
     };
     app->kubelet = vk_kubelet_new(app->loop, &kubelet);
     char *address cc_cleanup(cc_free_p) = cc_xasprintf(":%d", options->kubelet_port);

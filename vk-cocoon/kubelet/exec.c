@@ -25,8 +25,6 @@ struct exec_job {
     struct cc_arena arena;
     const char **argv;
     size_t argc;
-    bool is_worker_done, is_client_gone;
-    struct cc_event changed; /* one of the two */
 };
 
 /* --- the command ----------------------------------------------------------------------------------------------------
@@ -81,11 +79,6 @@ static void audit(const struct exec_job *job, const struct cc_http_server_reques
 /* --- streams --------------------------------------------------------------------------------------------------------
  */
 
-static void tell_gone(struct exec_job *job) {
-    job->is_client_gone = true;
-    cc_event_set(&job->changed);
-}
-
 static int pump(struct exec_job *job, int fd, enum vk_channel channel, struct cc_err *err) {
     char *bytes cc_cleanup(cc_free_p) = cc_xmalloc(VK_LINK_READ_BYTES);
     for (;;) {
@@ -95,7 +88,7 @@ static int pump(struct exec_job *job, int fd, enum vk_channel channel, struct cc
             return rc;
         rc = vk_session_send(job->session, channel, bytes, count, err);
         if (rc != 0) {
-            tell_gone(job);
+            vk_session_tell_gone(job->session);
             return rc;
         }
     }
@@ -164,53 +157,18 @@ static int run_command(struct exec_job *job, int *ret_exit_code, struct cc_err *
     return rc;
 }
 
-static void work(struct exec_job *job) {
+static void work(void *arg) {
+    struct exec_job *job = arg;
     struct cc_err err = {0};
     int exit_code = -1;
     if (vk_session_wait_ready(job->session, NULL) != 0)
         return; /* the client never opened its streams: it is closed */
     int rc = run_command(job, &exit_code, &err);
-    if (cc_fiber_is_canceled() || job->is_client_gone)
+    if (cc_fiber_is_canceled() || vk_session_is_gone(job->session))
         return;
     char *failure cc_cleanup(cc_free_p) = cc_xasprintf("error executing command in container: %s", err.msg);
     /* Nobody is left to be told when this fails. */
     cc_ignore(vk_session_finish(job->session, rc == 0 ? exit_code : -1, failure, NULL), "the client has gone");
-}
-
-static void worker_main(void *arg) {
-    struct exec_job *job = arg;
-    work(job);
-    job->is_worker_done = true;
-    cc_event_set(&job->changed);
-}
-
-static void receiver_main(void *arg) {
-    struct exec_job *job = arg;
-    struct cc_err err = {0};
-    if (vk_session_run(job->session, &err) != 0 && !cc_fiber_is_canceled())
-        cc_log_debug("exec session broke", CC_KV("error", err.msg));
-    tell_gone(job);
-}
-
-static int await_change(struct exec_job *job) {
-    cc_event_clear(&job->changed);
-    return cc_event_wait(&job->changed, NULL);
-}
-
-static void run_session(struct exec_job *job) {
-    struct cc_fiber *receiver = cc_fiber_start(cc_loop_current(), "exec receive", receiver_main, job);
-    struct cc_fiber *worker = receiver ? cc_fiber_start(cc_loop_current(), "exec", worker_main, job) : NULL;
-    int rc = worker ? 0 : CC_LIMIT;
-    while (rc == 0 && !job->is_worker_done && !job->is_client_gone)
-        rc = await_change(job);
-    /* Cancelled, the worker kills the command: nobody would see what it does. */
-    cc_fiber_join_p(&worker);
-    if (rc == 0 && !job->is_client_gone) {
-        CC_DEADLINE_MS(VK_EXEC_GOODBYE_MS);
-        while (rc == 0 && !job->is_client_gone)
-            rc = await_change(job);
-    }
-    cc_fiber_join_p(&receiver);
 }
 
 void vk_exec_serve(const struct vk_kubelet_host *host, const struct vk_session_target *target,
@@ -220,7 +178,7 @@ void vk_exec_serve(const struct vk_kubelet_host *host, const struct vk_session_t
         job.session = vk_session_open(request, response, &job.wants);
     if (job.session) {
         audit(&job, request);
-        run_session(&job);
+        vk_session_serve(job.session, work, &job);
     }
     vk_session_free(job.session);
     cc_arena_done(&job.arena);

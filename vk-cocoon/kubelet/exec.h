@@ -7,7 +7,6 @@
 #include "kubelet/host.h"
 
 #define VK_EXEC_WORDS_MAX 4096   /* of one command */
-#define VK_EXEC_GOODBYE_MS 2000  /* for the client to close after the status */
 #define VK_EXEC_AUDIT_BYTES 1024 /* of a command in the log */
 
 /* Who asks for what. */

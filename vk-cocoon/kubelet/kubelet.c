@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/arena.h"
 #include "base/text.h"
+#include "kubelet/attach.h"
 #include "kubelet/auth.h"
 #include "kubelet/exec.h"
 #include "kubelet/logs.h"
@@ -87,7 +88,10 @@ static void exec(struct call *call) {
 }
 
 static void attach(struct call *call) {
-    vk_respond_text(call->response, 501, "vk-cocoon has no attach: use exec; the guest's console is on its host");
+    const struct vk_kubelet_options *options = &call->kubelet->options;
+    struct vk_session_target target = target_of(call);
+    if (pod_is_ours(call, &target))
+        vk_attach_serve(&options->host, options->root_directory, &target, call->request, call->response);
 }
 
 static void port_forward(struct call *call) {

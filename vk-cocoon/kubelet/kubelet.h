@@ -21,6 +21,7 @@ struct vk_kubelet_options {
     struct vk_figures *figures;
     struct cc_tls_server *tls; /* NULL = clear text, for tests only */
     const char *node_name;
+    const char *root_directory; /* COCOON_ROOT_DIR: consoles */
 };
 
 struct vk_kubelet;

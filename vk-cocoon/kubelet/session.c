@@ -61,10 +61,6 @@ const char *vk_session_protocol(const struct vk_session *session) {
     return session->protocol;
 }
 
-int vk_session_run(struct vk_session *session, struct cc_err *err) {
-    return session->ops->run(session, err);
-}
-
 int vk_session_wait_ready(struct vk_session *session, struct cc_err *err) {
     CC_DEADLINE_MS(VK_SESSION_STREAMS_MS);
     return cc_event_wait(&session->ready, err);

@@ -12,6 +12,7 @@
 
 #define VK_SESSION_INPUT_BYTES ((size_t)1024 * 1024) /* of stdin that nobody has taken; then the client has to wait */
 #define VK_SESSION_STREAMS_MS 30000                  /* until all streams must be there */
+#define VK_SESSION_GOODBYE_MS 2000                   /* for the client to close after the status */
 #define VK_SESSION_STREAMS_MAX 16                    /* opened by one client; further ones are refused */
 
 enum vk_channel { VK_STDIN, VK_STDOUT, VK_STDERR, VK_STATUS, VK_RESIZE, VK_CHANNELS };
@@ -31,9 +32,14 @@ CC_YIELDS struct vk_session *vk_session_open(const struct cc_http_server_request
 void vk_session_free(struct vk_session *session);                  /* NULL is fine */
 const char *vk_session_protocol(const struct vk_session *session); /* for logs */
 
-/* Receives until the client goes: on one fiber, while others use what follows. That is not the end of stdin: who has no
- * client any more ends the command before its input. */
-CC_YIELDS CC_MUST_USE int vk_session_run(struct vk_session *session, struct cc_err *err);
+/* Runs work on one fiber and receives on another until one of them ends. A client that goes cancels work: that is not
+ * the end of stdin, so work ends what it does before its input. After work the client has VK_SESSION_GOODBYE_MS to
+ * close. */
+typedef CC_YIELDS void (*vk_session_work)(void *ctx);
+CC_YIELDS void vk_session_serve(struct vk_session *session, vk_session_work work, void *ctx);
+/* For work: a send has failed, so nobody is there; and whether that is known. */
+void vk_session_tell_gone(struct vk_session *session);
+bool vk_session_is_gone(const struct vk_session *session);
 /* Waits until all streams that the client asked for are there; TIMEOUT after VK_SESSION_STREAMS_MS. */
 CC_YIELDS CC_MUST_USE int vk_session_wait_ready(struct vk_session *session, struct cc_err *err);
 /* Bytes of stdin; *ret_count 0 = end. */

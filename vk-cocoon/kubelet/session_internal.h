@@ -34,6 +34,11 @@ struct vk_session {
     char quantum[4]; /* base64 characters that are no whole group yet */
     size_t quantum_bytes;
 
+    vk_session_work work;
+    void *work_ctx;
+    bool is_work_done, is_gone;
+    struct cc_event changed; /* one of the two */
+
     struct cc_event ready;
     struct cc_buf input;
     bool input_ended;

@@ -3,8 +3,12 @@
 #include "kubelet/kubelet.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "aio/io.h"
@@ -35,12 +39,15 @@ struct scene {
     struct vk_figures *figures;
     struct vk_kubelet *kubelet;
     int port;
+    char root[32];
 };
 
 static void open_scene(struct scene *scene) {
     static const struct vk_figures_options figures = {
         .proc = "/no/such/proc", .cgroups = "/no/such", .cgroup_parent = "x", .root_directory = "/"};
     kubelet_world_open(&scene->world);
+    snprintf(scene->root, sizeof scene->root, "/tmp/test-kubelet-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(scene->root));
     kubelet_world_add_pod(&scene->world,
                           "{'metadata':{'name':'demo-0','namespace':'ns','uid':'uid-0'},"
                           "'spec':{'containers':[{'name':'agent','image':'i'}]}}",
@@ -51,8 +58,11 @@ static void open_scene(struct scene *scene) {
         "{'vm.cocoonstack.io/lifecycle-state':'hibernated'}},'spec':{'containers':[{'name':'agent'}]}}",
         NULL, 0);
     scene->figures = vk_figures_new(&figures, &scene->world.host, cc_now_wall());
-    struct vk_kubelet_options options = {
-        .kube = &scene->world.kube, .host = scene->world.host, .figures = scene->figures, .node_name = "host1"};
+    struct vk_kubelet_options options = {.kube = &scene->world.kube,
+                                         .host = scene->world.host,
+                                         .figures = scene->figures,
+                                         .node_name = "host1",
+                                         .root_directory = scene->root};
     scene->kubelet = vk_kubelet_new(cc_loop_current(), &options);
     ck_assert_int_eq(vk_kubelet_listen(scene->kubelet, "127.0.0.1:0", NULL), 0);
     scene->port = vk_kubelet_port(scene->kubelet);
@@ -62,6 +72,7 @@ static void close_scene(struct scene *scene) {
     vk_kubelet_free(scene->kubelet);
     vk_figures_free(scene->figures);
     kubelet_world_close(&scene->world);
+    ck_assert_int_eq(rmdir(scene->root), 0);
 }
 
 /* The whole answer to a request line with these headers. The caller frees it. */
@@ -111,7 +122,8 @@ static void routes(void *arg) {
         "{\"name\":\"agent\",\"image\":\"i\"}]},\"status\":{}},{");
     assert_answer(&scene, "GET /stats/summary/", AUTHORIZED, 200, "\"nodeName\":\"host1\"");
     assert_answer(&scene, "GET /metrics/resource", AUTHORIZED, 200, "text/plain; version=0.0.4\r\n");
-    assert_answer(&scene, "POST /attach/ns/demo-0/agent", AUTHORIZED, 501, "attach");
+    assert_answer(&scene, "POST /attach/ns/demo-0/agent?output=1", AUTHORIZED, 400, "upgrade");
+    assert_answer(&scene, "POST /attach/ns/stranger/agent?output=1", AUTHORIZED, 404, "stranger");
     close_scene(&scene);
 }
 START_TEST(kubelet__routes) {
@@ -282,8 +294,10 @@ struct client {
     bool ended[16];
 };
 
-static void client_open(struct client *client, struct scene *scene, const char *query, const char *headers) {
-    char *request = cc_xasprintf("POST /exec/ns/demo-0/agent?%s HTTP/1.1\r\n" AUTHORIZED SPDY "%s\r\n", query, headers);
+static void client_open_route(struct client *client, struct scene *scene, const char *route, const char *query,
+                              const char *headers) {
+    char *request = cc_xasprintf("POST /%s/ns/demo-0/agent?%s HTTP/1.1\r\n" AUTHORIZED SPDY "%s\r\n", route, query,
+                                 headers);
     *client = (struct client){.fd = cc_raw_connect(scene->port), .spdy = cc_spdy_new()};
     cc_buf_init(&client->head, 10000);
     for (size_t i = 0; i < CC_ARRAY_LENGTH(client->data); i++)
@@ -291,6 +305,10 @@ static void client_open(struct client *client, struct scene *scene, const char *
     cc_raw_send(client->fd, request, strlen(request));
     cc_raw_receive_until(client->fd, "\r\n\r\n", &client->head);
     free(request);
+}
+
+static void client_open(struct client *client, struct scene *scene, const char *query, const char *headers) {
+    client_open_route(client, scene, "exec", query, headers);
 }
 
 /* Opens streams 1, 3, 5... of these types, and sends stdin with its end right behind, before anybody has answered. */
@@ -489,6 +507,88 @@ START_TEST(kubelet__exec_canceled) {
 }
 END_TEST
 
+/* --- attach ----------------------------------------------------------------------------------------------------- */
+
+static int open_console(struct scene *scene) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    static const char *const folders[] = {"run", "run/cloudhypervisor", "run/cloudhypervisor/VM0"};
+    char path[128];
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(folders); i++) {
+        snprintf(path, sizeof path, "%s/%s", scene->root, folders[i]);
+        ck_assert_int_eq(mkdir(path, 0700), 0);
+    }
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/run/cloudhypervisor/VM0/console.sock", scene->root);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(listen(fd, 4), 0);
+    return fd;
+}
+
+static void close_console(struct scene *scene, int fd) {
+    static const char *const names[] = {"run/cloudhypervisor/VM0/console.sock", "run/cloudhypervisor/VM0",
+                                        "run/cloudhypervisor", "run"};
+    char path[128];
+    close(fd);
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(names); i++) {
+        snprintf(path, sizeof path, "%s/%s", scene->root, names[i]);
+        ck_assert_int_eq(remove(path), 0);
+    }
+}
+
+static int accept_console(int listener) {
+    CC_DEADLINE_MS(10000);
+    ck_assert_int_eq(cc_io_wait(listener, CC_IO_READ, NULL), 0);
+    int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    return fd;
+}
+
+static void attaches(void *arg) {
+    (void)arg;
+    struct scene scene;
+    struct client client;
+    char bytes[64] = "";
+    size_t count = 0;
+    static const char *const streams[] = {"error", "stdin", "stdout", NULL};
+    CC_DEADLINE_MS(20000);
+    open_scene(&scene);
+    /* There is no console yet. */
+    client_open_route(&client, &scene, "attach", "input=1&output=1", V4);
+    client_streams(&client, streams, NULL);
+    client_read(&client, 1);
+    ck_assert(cc_text_contains(client.data[1].data, "error attaching to container: the VM has no console"));
+    client_close(&client);
+
+    int listener = open_console(&scene);
+    client_open_route(&client, &scene, "attach", "input=1&output=1", V4);
+    client_streams(&client, streams, "login\n");
+    int console = accept_console(listener);
+    ck_assert_int_eq(cc_io_read(console, bytes, sizeof bytes - 1, &count, NULL), 0);
+    ck_assert_str_eq(bytes, "login\n");
+    /* The end of stdin is not the end of the console. */
+    ck_assert_int_eq(cc_io_write_all(console, "password: ", 10, NULL), 0);
+    close(console);
+    client_read(&client, 1);
+    ck_assert_str_eq(client.data[5].data, "password: ");
+    ck_assert_str_eq(client.data[1].data, "{\"metadata\":{},\"status\":\"Success\"}");
+    client_close(&client);
+
+    /* A client that goes leaves the console. */
+    client_open_route(&client, &scene, "attach", "input=1&output=1", V4);
+    client_streams(&client, streams, NULL);
+    console = accept_console(listener);
+    client_close(&client);
+    ck_assert_int_eq(cc_io_read(console, bytes, sizeof bytes, &count, NULL), 0);
+    ck_assert_uint_eq(count, 0);
+    close(console);
+    close_console(&scene, listener);
+    close_scene(&scene);
+}
+START_TEST(kubelet__attaches) {
+    cc_test_run(attaches, NULL);
+}
+END_TEST
+
 /* --- exec over WebSocket
  * ------------------------------------------------------------------------------------------------ */
 
@@ -592,6 +692,7 @@ int main(void) {
     tcase_add_test(all, kubelet__exec_v3_tty);
     tcase_add_loop_test(all, kubelet__exec_canceled, 0, 2);
     tcase_add_test(all, kubelet__exec_websocket);
+    tcase_add_test(all, kubelet__attaches);
     suite_add_tcase(suite, all);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -1,0 +1,136 @@
+#include "kubelet/attach.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "aio/fiber.h"
+#include "aio/io.h"
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "kubelet/session.h"
+#include "kubelet/spdy_link.h"
+#include "obs/log.h"
+
+struct attach_job {
+    const struct vk_kubelet_host *host;
+    const struct vk_session_target *target;
+    const char *root_directory;
+    struct vk_session_wants wants;
+    struct vk_session *session;
+    int fd; /* the console */
+};
+
+/* --- the console ----------------------------------------------------------------------------------------------------
+ */
+
+static int console_address(const struct attach_job *job, struct sockaddr_un *ret, struct cc_err *err) {
+    const struct vk_session_target *target = job->target;
+    const struct vk_vm *vm = job->host->ops->vm(job->host->ctx, target->namespace, target->pod);
+    if (!vm)
+        return cc_err_set(err, CC_NOT_FOUND, "pod %s/%s has no live VM", target->namespace, target->pod);
+    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int length = snprintf(ret->sun_path, sizeof ret->sun_path, "%s/run/cloudhypervisor/%s/console.sock",
+                          job->root_directory, vm->id);
+    vk_vm_unref(vm);
+    if (length < 0 || (size_t)length >= sizeof ret->sun_path)
+        return cc_err_set(err, CC_LIMIT, "the path of the guest's console is longer than %zu bytes",
+                          sizeof ret->sun_path - 1);
+    return 0;
+}
+
+static int open_console(struct attach_job *job, struct cc_err *err) {
+    struct sockaddr_un address;
+    int rc = console_address(job, &address, err);
+    if (rc != 0)
+        return rc;
+    job->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (job->fd < 0)
+        return cc_err_errno(err, errno, "socket");
+    CC_DEADLINE_MS(VK_ATTACH_CONNECT_MS);
+    for (;;) {
+        if (connect(job->fd, (struct sockaddr *)&address, sizeof address) == 0)
+            return 0;
+        if (errno == ENOENT)
+            return cc_err_set(err, CC_NOT_FOUND, "the VM has no console");
+        if (errno != EAGAIN)
+            return cc_err_errno(err, errno, "the guest's console");
+        rc = cc_sleep_ms(100, err); /* the listener's queue is full */
+        if (rc != 0)
+            return rc;
+    }
+}
+
+static void write_console(void *arg) {
+    struct attach_job *job = arg;
+    char *bytes cc_cleanup(cc_free_p) = cc_xmalloc(VK_LINK_READ_BYTES);
+    size_t count = 0;
+    bool is_taken = true;
+    /* A console that takes nothing more may still say something. */
+    while (vk_session_read(job->session, bytes, VK_LINK_READ_BYTES, &count, NULL) == 0 && count > 0)
+        is_taken = is_taken && cc_io_write_all(job->fd, bytes, count, NULL) == 0;
+}
+
+static int read_console(struct attach_job *job, struct cc_err *err) {
+    char *bytes cc_cleanup(cc_free_p) = cc_xmalloc(VK_LINK_READ_BYTES);
+    for (;;) {
+        size_t count = 0;
+        int rc = cc_io_read(job->fd, bytes, VK_LINK_READ_BYTES, &count, err);
+        if (rc != 0 || count == 0)
+            return rc;
+        rc = vk_session_send(job->session, VK_STDOUT, bytes, count, err);
+        if (rc != 0) {
+            vk_session_tell_gone(job->session);
+            return rc;
+        }
+    }
+}
+
+static int copy(struct attach_job *job, struct cc_err *err) {
+    struct cc_fiber *input =
+        job->wants.channels[VK_STDIN] ? cc_fiber_start(cc_loop_current(), "attach stdin", write_console, job) : NULL;
+    int rc = read_console(job, err);
+    cc_fiber_join_p(&input);
+    return rc;
+}
+
+/* --- the session ----------------------------------------------------------------------------------------------------
+ */
+
+static void work(void *arg) {
+    struct attach_job *job = arg;
+    struct cc_err err = {0};
+    if (vk_session_wait_ready(job->session, NULL) != 0)
+        return; /* the client never opened its streams: it is closed */
+    int rc = open_console(job, &err);
+    if (rc == 0)
+        rc = copy(job, &err);
+    if (cc_fiber_is_canceled() || vk_session_is_gone(job->session))
+        return;
+    char *failure cc_cleanup(cc_free_p) = cc_xasprintf("error attaching to container: %s", err.msg);
+    cc_ignore(vk_session_finish(job->session, rc == 0 ? 0 : -1, failure, NULL), "the client has gone");
+}
+
+static void audit(const struct attach_job *job, const struct cc_http_server_request *request) {
+    const struct vk_session_target *target = job->target;
+    char *pod cc_cleanup(cc_free_p) = cc_xasprintf("%s/%s", target->namespace, target->pod);
+    cc_log_info("attach session", CC_KV("user", target->user), CC_KV("pod", pod), CC_KV("container", target->container),
+                CC_KV("peer", request->peer), CC_KV("protocol", vk_session_protocol(job->session)));
+}
+
+void vk_attach_serve(const struct vk_kubelet_host *host, const char *root_directory,
+                     const struct vk_session_target *target, const struct cc_http_server_request *request,
+                     struct cc_http_server_response *response) {
+    struct attach_job job = {.host = host, .target = target, .root_directory = root_directory, .fd = -1};
+    if (vk_session_wants_of(request, response, &job.wants))
+        job.session = vk_session_open(request, response, &job.wants);
+    if (job.session) {
+        audit(&job, request);
+        vk_session_serve(job.session, work, &job);
+    }
+    vk_session_free(job.session);
+    cc_fd_close(job.fd);
+}

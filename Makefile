@@ -228,6 +228,9 @@ sim-mutants: ## builds deliberate faults into the daemons; the simulator must ca
 format: ## formats every C file
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 unit-build: $(UNIT_TESTS) $(FUZZ_TESTS)
+# Every source compiled, nothing linked: for the warnings of another compiler.
+objects: $(call objects,$(foreach sources,$(filter %_SOURCES,$(.VARIABLES)),$($(sources))) $(wildcard test/fuzz/*.c))
+.PHONY: objects
 fuzz: ## libFuzzer on every parser, FUZZ_S seconds each; ONLY=name limits it
 	@hack/deps lint
 	@$(MAKE) --no-print-directory -j$(shell nproc) VARIANT=fuzz BUILD=build/fuzz fuzz-build

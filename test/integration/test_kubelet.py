@@ -92,8 +92,8 @@ class Suite:
         self.node = cluster.nodes[0]
 
     # --- ways in --------------------------------------------------------------------------------------------------------
-    def kubectl(self, *words, input=b"", timeout=60):
-        return subprocess.run(["kubectl", *words], env=self.cluster.env, input=input, stdout=subprocess.PIPE,
+    def kubectl(self, *words, input=b"", timeout=60, env=None):
+        return subprocess.run(["kubectl", *words], env=dict(self.cluster.env, **(env or {})), input=input, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, timeout=timeout)
 
     def exec(self, *command, flags=(), **options):
@@ -146,6 +146,25 @@ class Suite:
         expect("exit code", done.returncode, 7)
         if b"exit code 7" not in done.stderr:
             raise Mismatch(f"kubectl says {done.stderr}")
+
+    def test_exec_old_client(self):
+        """SPDY from end to end, as clients before 1.31 speak it."""
+        env = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false"}
+        data = os.urandom(1 << 20)
+        done = self.exec("sh", "-c", "sha256sum; echo err >&2; exit 5", flags=["-i"], input=data, env=env)
+        expect("exec", (done.returncode, done.stdout[:64].decode(), done.stderr.splitlines()[0]),
+               (5, hashlib.sha256(data).hexdigest(), b"err"))
+
+    def test_exec_tty(self):
+        for env in ({}, {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false"}):
+            done = self.exec("sh", "-c", "echo out; exit 4", flags=["-t"], env=env)
+            expect("exec -t", (done.returncode, done.stdout), (4, b"out\n"))
+
+    def test_attach(self):
+        """The simulated guest has no console, and kubectl says so."""
+        done = self.kubectl("attach", POD)
+        if done.returncode == 0 or b"the VM has no console" not in done.stderr:
+            raise Mismatch(f"attach: {done}")
 
     def test_exec_signal(self):
         expect("exit code of a killed command", self.exec("sh", "-c", "kill -9 $$").returncode, 137)

@@ -1,6 +1,7 @@
 #include "kubelet/attach.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -27,41 +28,45 @@ struct attach_job {
 /* --- the console ----------------------------------------------------------------------------------------------------
  */
 
-static int console_address(const struct attach_job *job, struct sockaddr_un *ret, struct cc_err *err) {
+/* The VM's folder, whose path may be longer than a socket's address may be. */
+static int open_folder(const struct attach_job *job, int *ret, struct cc_err *err) {
     const struct vk_session_target *target = job->target;
     const struct vk_vm *vm = job->host->ops->vm(job->host->ctx, target->namespace, target->pod);
     if (!vm)
         return cc_err_set(err, CC_NOT_FOUND, "pod %s/%s has no live VM", target->namespace, target->pod);
-    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
-    int length = snprintf(ret->sun_path, sizeof ret->sun_path, "%s/run/cloudhypervisor/%s/console.sock",
-                          job->root_directory, vm->id);
+    char *path cc_cleanup(cc_free_p) = cc_xasprintf("%s/run/cloudhypervisor/%s", job->root_directory, vm->id);
     vk_vm_unref(vm);
-    if (length < 0 || (size_t)length >= sizeof ret->sun_path)
-        return cc_err_set(err, CC_LIMIT, "the path of the guest's console is longer than %zu bytes",
-                          sizeof ret->sun_path - 1);
-    return 0;
+    *ret = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (*ret >= 0)
+        return 0;
+    return errno == ENOENT ? cc_err_set(err, CC_NOT_FOUND, "the VM has no console")
+                           : cc_err_errno(err, errno, "%s", path);
 }
 
-static int open_console(struct attach_job *job, struct cc_err *err) {
-    struct sockaddr_un address;
-    int rc = console_address(job, &address, err);
-    if (rc != 0)
-        return rc;
-    job->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (job->fd < 0)
-        return cc_err_errno(err, errno, "socket");
+static int connect_console(const struct attach_job *job, const struct sockaddr_un *address, struct cc_err *err) {
     CC_DEADLINE_MS(VK_ATTACH_CONNECT_MS);
     for (;;) {
-        if (connect(job->fd, (struct sockaddr *)&address, sizeof address) == 0)
+        if (connect(job->fd, (const struct sockaddr *)address, sizeof *address) == 0)
             return 0;
         if (errno == ENOENT)
             return cc_err_set(err, CC_NOT_FOUND, "the VM has no console");
         if (errno != EAGAIN)
             return cc_err_errno(err, errno, "the guest's console");
-        rc = cc_sleep_ms(100, err); /* the listener's queue is full */
+        int rc = cc_sleep_ms(100, err); /* the listener's queue is full */
         if (rc != 0)
             return rc;
     }
+}
+
+static int open_console(struct attach_job *job, struct cc_err *err) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int folder cc_cleanup(cc_fd_close_p) = -1;
+    int rc = open_folder(job, &folder, err);
+    if (rc != 0)
+        return rc;
+    snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/console.sock", folder);
+    job->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    return job->fd < 0 ? cc_err_errno(err, errno, "socket") : connect_console(job, &address, err);
 }
 
 static void write_console(void *arg) {

@@ -25,7 +25,7 @@ static bool is_ours(const struct exit_case *exit) {
     const struct vk_entry *entry = exit->entry;
 
     return vk_entry_has_vm(entry, exit->uid, exit->vm_id) && !vk_entry_wants_sleep(entry) && !entry->deleting &&
-           !entry->remove_owed;
+           !entry->remove_owed && !entry->unjudged;
 }
 
 static int inspect(const struct exit_case *exit, const struct vk_vm **ret) {

@@ -399,6 +399,19 @@ static int is_remove_missing(struct hibernate *work, bool had_id, bool *ret, str
     return rc;
 }
 
+int vk_hibernate_judge_down(struct vk_provider *provider, struct vk_entry *entry, bool *ret_finish,
+                            struct cc_err *err) {
+    const char *reason = NULL;
+    struct hibernate work;
+    int rc = hibernate_init(&work, provider, entry, &reason);
+
+    *ret_finish = false;
+    if (rc == 0)
+        rc = is_remove_missing(&work, false, ret_finish, err);
+    hibernate_done(&work);
+    return rc;
+}
+
 int vk_hibernate_prepare(struct vk_provider *provider, struct vk_entry *entry, bool had_id, bool always_start,
                          bool *ret_finish, struct cc_err *err) {
     const struct vk_runtime *runtime = &provider->options.runtime;

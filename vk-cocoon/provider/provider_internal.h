@@ -89,6 +89,7 @@ struct vk_entry {
     bool hibernate_failed;  /* lifecycle failed because a hibernate failed; the VM lives */
     bool inspect_timed_out; /* decision 50: lifecycle failed because nobody knows the VM's state */
     bool wait_abandoned;    /* the wait for ready ended because the pod was asked to sleep */
+    bool unjudged;          /* found down and without a published id: perhaps its remove after a hibernate was cut off */
     bool recheck_running;
     struct cc_mutex work; /* UpdatePod, retry, delete: one at a time */
     struct cc_mutex annotation_writes, status_writes;
@@ -404,12 +405,13 @@ enum vk_action {
     VK_ACTION_WAKE,
     VK_ACTION_SETTLE,
     VK_ACTION_REMOVE,
-    VK_ACTION_RECOVER
+    VK_ACTION_RECOVER,
+    VK_ACTION_JUDGE
 };
 struct vk_action_input {
     bool wants_sleep, has_vm, remove_owed, hibernate_failed;
     const char *state;
-    bool wait_abandoned;
+    bool wait_abandoned, unjudged;
 };
 enum vk_action vk_action_choose(const struct vk_action_input *input);
 /* Runs what the pod asks for now; the work lock is held. is_retry: an owed try. Failures are recorded and owed here. */
@@ -439,6 +441,10 @@ CC_YIELDS CC_MUST_USE int vk_hibernate_settle(struct vk_provider *provider, stru
  * (*ret_finish). had_id: the id annotation was there. */
 CC_YIELDS CC_MUST_USE int vk_hibernate_prepare(struct vk_provider *provider, struct vk_entry *entry, bool had_id,
                                                bool always_start, bool *ret_finish, struct cc_err *err);
+/* A VM that is down and whose id nobody knows: *ret_finish when its snapshot is durable, so that only its remove is
+ * missing. Any error: not known. */
+CC_YIELDS CC_MUST_USE int vk_hibernate_judge_down(struct vk_provider *provider, struct vk_entry *entry,
+                                                  bool *ret_finish, struct cc_err *err);
 /* nic_drop.c */
 CC_YIELDS CC_MUST_USE int vk_nic_drop(struct vk_provider *provider, const struct cc_pod *pod, const char *vm_id,
                                       struct cc_err *err);

@@ -165,12 +165,13 @@ static void take_managed(struct startup *startup, const struct cc_pod *pod, cons
         bind(startup, entry, listed);
     if (listed && by_name) {
         /* A create or wake that was called failed and left its VM behind: its next try would have adopted it. */
-        if (!wants_sleep && cc_text_equal(vk_entry_state(entry), CC_STATE_FAILED))
+        entry->unjudged = !wants_sleep && !vk_vm_is_running(entry->vm);
+        if (!wants_sleep && !entry->unjudged && cc_text_equal(vk_entry_state(entry), CC_STATE_FAILED))
             vk_lifecycle_publish(startup->provider, entry, pod, CC_STATE_CREATING, "");
         cc_metric_add(startup->provider->metrics.adopt_by_name, 1, NULL);
         /* A hibernate that cleared the id and was cut off before the remove: whether the id comes back is decided by
          * its resumption. */
-        if (!wants_sleep)
+        if (!wants_sleep && !entry->unjudged)
             vk_endpoint_publish(startup->provider, entry);
     }
     vk_entry_unpin(startup->provider, entry);
@@ -197,7 +198,7 @@ static bool has_vm(const struct vk_entry *entry) {
 
 static bool is_down(const struct vk_entry *entry) {
     return has_vm(entry) && vk_entry_is_managed(entry) && !vk_vm_is_running(entry->vm) &&
-           !vk_entry_wants_sleep(entry) && !cc_object_is_deleting(&entry->pod->base.meta) &&
+           !vk_entry_wants_sleep(entry) && !entry->unjudged && !cc_object_is_deleting(&entry->pod->base.meta) &&
            !cc_text_equal(entry->pod->phase, "Failed") && !cc_text_equal(entry->pod->phase, "Succeeded");
 }
 
@@ -249,7 +250,9 @@ static void dispatch_owed(struct startup *startup) {
 
         if (!entry->pod || cc_object_is_deleting(&entry->pod->base.meta))
             continue;
-        if (entry->vm)
+        if (entry->unjudged)
+            vk_settle_dispatch(provider, entry);
+        else if (entry->vm)
             vk_resume_dispatch(provider, entry, had_id);
         else if (vk_entry_wants_sleep(entry) && !cc_text_equal(vk_entry_state(entry), CC_STATE_HIBERNATED))
             vk_settle_dispatch(provider, entry);

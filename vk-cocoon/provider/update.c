@@ -10,6 +10,8 @@ enum vk_action vk_action_choose(const struct vk_action_input *input) {
         return VK_ACTION_REMOVE; /* also when a wake is asked for: the snapshot is the guest */
     if (input->wants_sleep && input->has_vm)
         return VK_ACTION_HIBERNATE;
+    if (input->has_vm && input->unjudged)
+        return VK_ACTION_JUDGE;
     if (input->wants_sleep)
         return cc_text_equal(input->state, CC_STATE_HIBERNATED) ? VK_ACTION_NONE : VK_ACTION_SETTLE;
     if (!input->has_vm)
@@ -29,6 +31,7 @@ static enum vk_action choose(const struct vk_entry *entry) {
                                                       .remove_owed = entry->remove_owed,
                                                       .hibernate_failed = entry->hibernate_failed,
                                                       .wait_abandoned = entry->wait_abandoned,
+                                                      .unjudged = entry->unjudged,
                                                       .state = vk_entry_state(entry)});
 }
 
@@ -100,6 +103,21 @@ static int hibernate(struct vk_provider *provider, struct vk_entry *entry, bool 
                      : vk_hibernate(provider, entry, ret_reason, err);
 }
 
+/* Started or removed: the one would boot it anew over its snapshot, the other would lose it. */
+static int judge(struct vk_provider *provider, struct vk_entry *entry, struct cc_err *err) {
+    char *uid cc_cleanup(cc_free_p) = cc_xstrdup(entry->pod->base.meta.uid);
+    bool is_remove_missing;
+    int rc = vk_hibernate_judge_down(provider, entry, &is_remove_missing, err);
+
+    if (rc != 0 || !vk_entry_is(entry, uid) || !entry->vm)
+        return rc;
+    entry->unjudged = false;
+    entry->remove_owed = is_remove_missing;
+    if (!is_remove_missing)
+        vk_ready_again(provider, entry, "reconcile");
+    return 0;
+}
+
 /* One action; *ret_more: the pod may ask for another one now. */
 static int act(struct vk_provider *provider, struct vk_entry *entry, enum vk_action action, bool is_retry,
                bool *ret_more, bool *ret_final, const char **ret_reason, struct cc_err *err) {
@@ -125,6 +143,10 @@ static int act(struct vk_provider *provider, struct vk_entry *entry, enum vk_act
     case VK_ACTION_RECOVER:
         vk_ready_again(provider, entry, "update");
         return 0;
+    case VK_ACTION_JUDGE:
+        rc = judge(provider, entry, err);
+        *ret_more = rc == 0;
+        return rc;
     case VK_ACTION_NONE:
         return 0;
     }
@@ -145,8 +167,8 @@ void vk_update_dispatch(struct vk_provider *provider, struct vk_entry *entry, bo
         vk_count_lifecycle(provider, "update", "skipped", "noop");
         return;
     }
-    /* At most: the owed remove, then what is asked for now. */
-    for (int round = 0; round < 3 && has_more && rc == 0 && action != VK_ACTION_NONE; round++) {
+    /* At most: what became of the VM, the owed remove, then what is asked for now. */
+    for (int round = 0; round < 4 && has_more && rc == 0 && action != VK_ACTION_NONE; round++) {
         rc = act(provider, entry, action, is_retry, &has_more, &is_final, &reason, &err);
         if (!vk_entry_is(entry, uid))
             return;

@@ -121,21 +121,23 @@ START_TEST(action__follows_the_table) {
         struct vk_action_input input;
         enum vk_action action;
     } rows[] = {
-        {{true, true, false, false, "ready", false}, VK_ACTION_HIBERNATE},
-        {{true, true, false, true, "failed", false}, VK_ACTION_HIBERNATE},
-        {{false, false, false, false, "hibernated", false}, VK_ACTION_WAKE},
-        {{false, false, false, false, "failed", false}, VK_ACTION_WAKE},
-        {{true, false, false, false, "hibernated", false}, VK_ACTION_NONE},
-        {{true, false, false, false, "hibernating", false}, VK_ACTION_SETTLE},
-        {{true, false, false, false, "", false}, VK_ACTION_SETTLE},
-        {{false, true, false, false, "ready", false}, VK_ACTION_NONE},
-        {{false, true, false, false, "failed", false}, VK_ACTION_NONE},
-        {{false, true, false, true, "failed", false}, VK_ACTION_RECOVER},
-        {{false, true, false, false, "creating", true}, VK_ACTION_RECOVER},
-        {{true, true, false, false, "creating", true}, VK_ACTION_HIBERNATE},
-        {{false, true, false, false, "hibernating", false}, VK_ACTION_RECOVER},
-        {{false, true, true, true, "failed", false}, VK_ACTION_REMOVE},
-        {{true, true, true, true, "failed", false}, VK_ACTION_REMOVE},
+        {{true, true, false, false, "ready", false, false}, VK_ACTION_HIBERNATE},
+        {{true, true, false, true, "failed", false, false}, VK_ACTION_HIBERNATE},
+        {{false, false, false, false, "hibernated", false, false}, VK_ACTION_WAKE},
+        {{false, false, false, false, "failed", false, false}, VK_ACTION_WAKE},
+        {{true, false, false, false, "hibernated", false, false}, VK_ACTION_NONE},
+        {{true, false, false, false, "hibernating", false, false}, VK_ACTION_SETTLE},
+        {{true, false, false, false, "", false, false}, VK_ACTION_SETTLE},
+        {{false, true, false, false, "ready", false, false}, VK_ACTION_NONE},
+        {{false, true, false, false, "failed", false, false}, VK_ACTION_NONE},
+        {{false, true, false, true, "failed", false, false}, VK_ACTION_RECOVER},
+        {{false, true, false, false, "creating", true, false}, VK_ACTION_RECOVER},
+        {{false, true, false, false, "failed", false, true}, VK_ACTION_JUDGE},
+        {{true, true, false, false, "failed", false, true}, VK_ACTION_HIBERNATE},
+        {{true, true, false, false, "creating", true, false}, VK_ACTION_HIBERNATE},
+        {{false, true, false, false, "hibernating", false, false}, VK_ACTION_RECOVER},
+        {{false, true, true, true, "failed", false, false}, VK_ACTION_REMOVE},
+        {{true, true, true, true, "failed", false, false}, VK_ACTION_REMOVE},
     };
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(rows); i++)

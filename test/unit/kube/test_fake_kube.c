@@ -117,7 +117,7 @@ static bool exists(const struct cc_kube_resource *resource, const char *name) {
 static int delete (const struct cc_kube_resource *resource, const char *name, const char *uid, int64_t grace_s,
                    struct cc_err *err) {
     struct cc_kube_ref ref = ref_of(resource, name, NULL);
-    struct cc_kube_delete_options options = {uid, grace_s};
+    struct cc_kube_delete_options options = {.uid = uid, .grace_s = grace_s};
 
     return cc_kube_delete(kube, &ref, &options, err);
 }

@@ -1,5 +1,6 @@
 /* Writing responses, whole or streamed. */
 #include <http_parser.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -205,6 +206,11 @@ int cc_http_server_upgrade(struct cc_http_server_response *response, struct cc_r
     *ret_reader = (struct cc_reader){upgraded_read, exchange->connection};
     *ret_writer = exchange->connection->writer;
     return rc;
+}
+
+bool cc_http_server_client_has_gone(const struct cc_http_server_response *response) {
+    struct pollfd look = {.fd = response->exchange->connection->fd, .events = POLLRDHUP};
+    return poll(&look, 1, 0) > 0 && (look.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 int cc_http_respond(struct cc_http_exchange *exchange, struct cc_http_server_response *response, struct cc_err *err) {

@@ -10,6 +10,8 @@
 #include "kubelet/session_internal.h"
 #include "kubelet/upgrade.h"
 
+#define ROOM_LOOK_MS 1000
+
 static bool is_set(const struct cc_http_server_request *request, const char *name) {
     char *text cc_cleanup(cc_free_p) = cc_http_server_query(request, name);
     bool value = false;
@@ -36,6 +38,7 @@ bool vk_session_wants_of(const struct cc_http_server_request *request, struct cc
 struct vk_session *vk_session_open(const struct cc_http_server_request *request,
                                    struct cc_http_server_response *response, const struct vk_session_wants *wants) {
     struct vk_session *session = CC_NEW(struct vk_session);
+    session->response = response;
     session->wants = *wants;
     session->channel = -1;
     cc_buf_init(&session->input, VK_SESSION_INPUT_BYTES + VK_LINK_READ_BYTES);
@@ -69,10 +72,22 @@ int vk_session_wait_ready(struct vk_session *session, struct cc_err *err) {
 /* --- input
  * ------------------------------------------------------------------------------------------------------------ */
 
+/* Nothing is read meanwhile, so that a client that goes would not be noticed for as long as the command takes nothing.
+ */
+static int await_room(struct vk_session *session, struct cc_err *err) {
+    CC_DEADLINE_MS(ROOM_LOOK_MS);
+    int rc = cc_event_wait(&session->input_went, err);
+    if (rc != CC_TIMEOUT)
+        return rc;
+    return cc_http_server_client_has_gone(session->response)
+               ? cc_err_set(err, CC_UNAVAILABLE, "the client has gone before its input was taken")
+               : 0;
+}
+
 int vk_session_take_input(struct vk_session *session, const void *bytes, size_t count, struct cc_err *err) {
     while (session->input.len + count > VK_SESSION_INPUT_BYTES && session->input.len > 0) {
         cc_event_clear(&session->input_went);
-        int rc = cc_event_wait(&session->input_went, err);
+        int rc = await_room(session, err);
         if (rc != 0)
             return rc;
     }

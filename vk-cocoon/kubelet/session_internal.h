@@ -17,6 +17,7 @@ struct vk_session_ops {
 
 struct vk_session {
     const struct vk_session_ops *ops;
+    const struct cc_http_server_response *response;
     struct vk_session_wants wants;
     const char *protocol;     /* a literal */
     bool has_json_status;     /* v4 */

@@ -296,8 +296,8 @@ struct client {
 
 static void client_open_route(struct client *client, struct scene *scene, const char *route, const char *query,
                               const char *headers) {
-    char *request = cc_xasprintf("POST /%s/ns/demo-0/agent?%s HTTP/1.1\r\n" AUTHORIZED SPDY "%s\r\n", route, query,
-                                 headers);
+    char *request =
+        cc_xasprintf("POST /%s/ns/demo-0/agent?%s HTTP/1.1\r\n" AUTHORIZED SPDY "%s\r\n", route, query, headers);
     *client = (struct client){.fd = cc_raw_connect(scene->port), .spdy = cc_spdy_new()};
     cc_buf_init(&client->head, 10000);
     for (size_t i = 0; i < CC_ARRAY_LENGTH(client->data); i++)
@@ -507,6 +507,39 @@ START_TEST(kubelet__exec_canceled) {
 }
 END_TEST
 
+/* More input than is kept, a command that takes none of it, and then the client goes: nothing may wait for the command.
+ */
+static void exec_abandoned(void *arg) {
+    (void)arg;
+    struct scene scene;
+    struct client client;
+    static const char *const streams[] = {"error", "stdin", "stdout", NULL};
+    open_scene(&scene);
+    client_open(&client, &scene, "command=sleep&command=50&input=1&output=1", V4);
+    client_streams(&client, streams, NULL);
+    char *zeroes = cc_xcalloc(1, 100000);
+    for (int i = 0; i < 13; i++) {
+        struct cc_buf wire;
+        cc_buf_init(&wire, 200000);
+        cc_spdy_put_data_header(3, false, 100000, &wire);
+        cc_buf_append(&wire, zeroes, 100000);
+        cc_raw_send(client.fd, wire.data, wire.len);
+        cc_buf_done(&wire);
+    }
+    free(zeroes);
+    ck_assert_int_eq(cc_sleep_ms(50, NULL), 0);
+    client_close(&client);
+    struct cc_mono start = cc_now_mono();
+    while (cc_loop_fiber_count(cc_loop_current()) > 2 && cc_mono_diff_ms(cc_now_mono(), start) < 10000)
+        ck_assert_int_eq(cc_sleep_ms(20, NULL), 0);
+    ck_assert_int_le(cc_mono_diff_ms(cc_now_mono(), start), 9000);
+    close_scene(&scene);
+}
+START_TEST(kubelet__exec_abandoned) {
+    cc_test_run(exec_abandoned, NULL);
+}
+END_TEST
+
 /* --- attach ----------------------------------------------------------------------------------------------------- */
 
 static int open_console(struct scene *scene) {
@@ -693,6 +726,7 @@ int main(void) {
     tcase_add_loop_test(all, kubelet__exec_canceled, 0, 2);
     tcase_add_test(all, kubelet__exec_websocket);
     tcase_add_test(all, kubelet__attaches);
+    tcase_add_test(all, kubelet__exec_abandoned);
     suite_add_tcase(suite, all);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -92,7 +92,8 @@ void cc_http_server_abort(struct cc_http_server_response *response);
 CC_YIELDS CC_MUST_USE int cc_http_server_upgrade(struct cc_http_server_response *response, struct cc_reader *ret_reader,
                                                  struct cc_writer *ret_writer, struct cc_err *err);
 
-/* Whether the client has closed its side, though bytes of it may be unread: for handlers that read nothing for a while. */
+/* Whether the client has closed its side, though bytes of it may be unread: for handlers that read nothing for a while.
+ */
 bool cc_http_server_client_has_gone(const struct cc_http_server_response *response);
 
 /* A handler runs on its connection's fiber; it bounds its own awaits. */

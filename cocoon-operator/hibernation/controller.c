@@ -32,9 +32,12 @@ static void enqueue(struct op_hibernation *controller, const struct cc_object *o
 CC_NO_YIELD static void on_hibernation(void *ctx, const struct cc_object *before, const struct cc_object *after,
                                        bool initial) {
     struct op_hibernation *controller = (struct op_hibernation *)ctx;
+    const struct cc_object *object = after ? after : before;
+    if (!object)
+        return;
     if (!after)
-        op_announced_forget(controller->announced, before->meta.uid);
-    enqueue(controller, after ? after : before, initial);
+        op_announced_forget(controller->announced, object->meta.uid);
+    enqueue(controller, object, initial);
 }
 
 /* Every CR that names the pod. */
@@ -56,7 +59,9 @@ CC_NO_YIELD static void on_pod(void *ctx, const struct cc_object *before, const 
     if (before && after && cc_text_equal(before->meta.uid, after->meta.uid) &&
         cc_strmap_equal(&before->meta.annotations, &after->meta.annotations))
         return;
-    enqueue_of_pod(controller, after ? after : before, initial);
+    const struct cc_object *pod = after ? after : before;
+    if (pod)
+        enqueue_of_pod(controller, pod, initial);
 }
 
 /* A set that stops being suspended lets its waiting CRs go on (decision 72). */
@@ -66,6 +71,8 @@ CC_NO_YIELD static void on_set(void *ctx, const struct cc_object *before, const 
         return;
     const struct cc_object *set = after ? after : before;
     struct cc_object_list listed;
+    if (!set)
+        return;
     cc_cache_by_index(controller->options.hibernations, controller->by_namespace, set->meta.namespace, &listed);
     for (size_t i = 0; i < listed.count; i++) {
         const struct cc_cocoonhibernation *hibernation = cc_cocoonhibernation_of(listed.items[i]);

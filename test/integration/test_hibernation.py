@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""One pod asleep and awake by CocoonHibernation, a set with hibernatePolicy release, and a migration between two nodes by
-spec.nodeName, on real servers with two simulated hosts. The counter inside the guest tells a restored VM from a fresh one:
-it goes on where it stopped, while a fresh boot starts at 0."""
+"""One pod asleep and awake by CocoonHibernation, a set with hibernatePolicy release, and a migration between two nodes
+by spec.nodeName, on real servers with two simulated hosts. The counter inside the guest tells a restored VM from a
+fresh one: it goes on where it stopped, while a fresh boot starts at 0."""
 import os
 import sys
 import pathlib
@@ -63,7 +63,8 @@ class Test:
         return "hibernate" in self.cluster.tags().get(vm, [])
 
     def events(self, name):
-        return {e["reason"] for e in self.cluster.get("events", "-n", NS)["items"] if e["involvedObject"]["name"] == name}
+        return {e["reason"] for e in self.cluster.get("events", "-n", NS)["items"]
+                if e["involvedObject"]["name"] == name}
 
     def metric(self, name):
         text = http_get(f"http://127.0.0.1:{self.cluster.metrics_port}/metrics")
@@ -112,7 +113,7 @@ class Test:
         wait("the tag is dropped", PATIENCE, lambda: not self.has_tag(vm), 0.2)
         self.wait_set("one", "Running")
         wait("events", PATIENCE, lambda: {"Hibernated", "WokenActive"} <= self.events("one-0"))
-        expect("duration of hibernate", self.metric('cocoon_operator_hibernate_phase_duration_seconds_count{result="ok"}'), 1)
+        expect("durations", self.metric('cocoon_operator_hibernate_phase_duration_seconds_count{result="ok"}'), 1)
         # Deleting the CR of a sleeping pod gives the pod back to its set, which wakes it.
         self.apply_cr("one-0", "Hibernate")
         self.wait_cr("one-0", "Hibernated")
@@ -132,7 +133,8 @@ class Test:
         self.wait_set("seat", "Suspended")
         wait("the pod is gone", PATIENCE, lambda: "seat-0" not in self.cluster.pods(NS), 0.2)
         expect("tag", self.has_tag(vm), True)
-        hint = self.cluster.cocoonset("seat", NS)["metadata"]["annotations"]["cocoonset.cocoonstack.io/hibernated-on-node"]
+        annotations = self.cluster.cocoonset("seat", NS)["metadata"]["annotations"]
+        hint = annotations["cocoonset.cocoonstack.io/hibernated-on-node"]
         expect("hint", hint, node.name)
         self.cluster.patch("cocoonset", "seat", {"spec": {"suspend": False}}, NS)
         self.wait_set("seat", "Running")
@@ -181,7 +183,7 @@ def main():
     enter_namespace()
     directory = tempfile.mkdtemp(prefix="cocoon-hibernation-")
     cluster = Cluster(directory, os.environ.get("VARIANT") or "release", nodes=2)
-    failed = None
+    failed, passed = None, 0
     try:
         cluster.start_servers()
         cluster.start_daemons()
@@ -189,6 +191,7 @@ def main():
         for case in (test.single_pod, test.release, test.migrate):
             print(case.__name__, flush=True)
             case()
+            passed += 1
     except (Mismatch, KeyError) as problem:
         failed = problem
         print(f"FAILED: {problem!r}\n{cluster.logs_tail()}", file=sys.stderr)
@@ -199,6 +202,7 @@ def main():
         print(failed, file=sys.stderr)
     if failed and os.path.isdir(directory) and not os.environ.get("KEEP"):
         print(f"logs: {directory}", file=sys.stderr)
+    print(f"{passed} passed, {1 if failed else 0} failed")
     return 1 if failed else 0
 
 

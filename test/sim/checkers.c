@@ -82,12 +82,50 @@ static bool is_pod_deleting(const struct sim_world *world, const struct sim_vm *
     return !pod || cc_json_text(cc_json_member(pod, "metadata"), "deletionTimestamp");
 }
 
-void sim_check_destructive(struct sim_daemon *daemon, const char *verb, const char *what) {
-    struct sim_world *world = daemon->world;
-    struct sim_vm *vm = sim_ledger_vm(world, what);
+static const struct fake_vm *vm_on_host(const struct sim_daemon *daemon, const char *vm_name) {
+    for (const struct fake_vm *vm = daemon->world->hosts[daemon->index]->vms; vm; vm = vm->next)
+        if (cc_text_equal(vm->record->name, vm_name))
+            return vm;
+    return NULL;
+}
 
-    if (strcmp(verb, "vm rm") == 0 && vm && sim_doubt_is_open(daemon, "vm", what) && !is_pod_deleting(world, vm))
-        sim_violation(world, "h", "%s removes vm %s after an inconclusive inspect", daemon->name, what);
+void sim_check_vm_remove(struct sim_daemon *daemon, const char *vm_name) {
+    struct sim_world *world = daemon->world;
+    struct sim_vm *vm = sim_ledger_vm(world, vm_name);
+    const struct fake_vm *live = vm_on_host(daemon, vm_name);
+
+    if (!vm || !live || is_pod_deleting(world, vm))
+        return;
+    if (sim_doubt_is_open(daemon, "vm", vm_name))
+        sim_violation(world, "h", "%s removes vm %s after an inconclusive inspect", daemon->name, vm_name);
+    /* Decision 42: a guest that goes to sleep is in the registry before it goes. */
+    if (world->has_registry && vk_vm_is_running(live->record) && !vm->may_lose && !vm->is_forfeit &&
+        sim_ledger_tag_value(world, vm_name) < live->memory)
+        sim_violation(world, "a", "%s removes vm %s with memory %llu before the registry has it", daemon->name, vm_name,
+                      (unsigned long long)live->memory);
+}
+
+/* The address would go to another guest while this one still uses it. */
+void sim_check_lease_release(struct sim_daemon *daemon, const char *mac) {
+    for (const struct fake_vm *vm = daemon->world->hosts[daemon->index]->vms; vm; vm = vm->next)
+        for (size_t i = 0; i < vm->record->nic_count; i++)
+            if (vk_vm_is_running(vm->record) && cc_text_equal_fold(vm->record->nics[i].mac, mac))
+                sim_violation(daemon->world, "b", "%s releases the lease of vm %s, which still runs", daemon->name,
+                              vm->record->name);
+}
+
+/* A fork starts at the baseline of the main that lives, not of one before it. */
+void sim_check_fork(struct sim_daemon *daemon, const char *snapshot) {
+    struct sim_world *world = daemon->world;
+    bool is_fork = strncmp(snapshot, CC_FORK_PREFIX, strlen(CC_FORK_PREFIX)) == 0;
+    struct sim_vm *main = is_fork ? sim_ledger_vm(world, snapshot + strlen(CC_FORK_PREFIX)) : NULL;
+
+    if (!main || !fake_host_has_snapshot(world->hosts[daemon->index], snapshot))
+        return;
+    uint64_t baseline = fake_host_snapshot_memory(world->hosts[daemon->index], snapshot);
+    if (baseline < main->birth)
+        sim_violation(world, "a", "%s forks from memory %llu of %s, which was born with %llu", daemon->name,
+                      (unsigned long long)baseline, main->name, (unsigned long long)main->birth);
 }
 
 /* --- (c): when a :hibernate tag may go -------------------------------------------------------------------------------- */
@@ -164,7 +202,7 @@ void sim_check_tag_delete(struct sim_daemon *daemon, const char *repository, con
     /* What may be lost by now may also be lost with its tag: the daemon decided when its pod was still awake. */
     if (is_vm_as_new(world, vm->name, value) || is_image_other(world, set, vm) || vm->may_lose)
         return;
-    if (vm->is_sub_agent && is_slot_absent(world, vm) && !is_owed_restore(set, vm)) {
+    if (vm->is_sub_agent && is_slot_absent(world, vm) && !is_owed_restore(set, vm) && !vm->owes_restore) {
         sim_ledger_permit(world, vm, "its slot is made anew, and no restore is owed");
         return;
     }
@@ -214,6 +252,10 @@ static void look_at_pod_patch(struct sim_daemon *daemon, const char *pod, const 
 
     json_object_foreach ((json_t *)annotations, key, value)
         note_writer(daemon, key);
+    if (vm && cc_text_equal(cc_json_text(annotations, CC_KEY_HIBERNATE), "true") &&
+        !sim_is_recorded(sim_set(daemon->world, vm->set), vm))
+        sim_violation(daemon->world, "c", "%s asks pod %s to hibernate, which no reclaim record lists", daemon->name,
+                      pod);
     /* The guest is in use again. */
     if (vm && (cc_text_equal(cc_json_text(annotations, CC_KEY_LIFECYCLE_STATE), CC_STATE_READY) ||
                !cc_text_is_empty(cc_json_text(annotations, CC_KEY_VM_ID))))

@@ -218,7 +218,7 @@ static void note_birth(struct sim_world *world, struct sim_vm *vm, struct fake_v
     vm->value = live->memory;
     /* The VM of a pod that is being deleted goes again at once. */
     vm->may_lose = vm->is_forfeit || is_pod_leaving(world, vm) || (vm->may_lose && !is_pod_current(world, vm));
-    vm->is_quiesced = false;
+    vm->is_quiesced = vm->owes_restore = false;
 }
 
 static void observe_vm(struct sim_world *world, struct sim_vm *vm) {

@@ -137,6 +137,8 @@ static struct fake_fault decide(void *ctx, const char *verb, const char *line) {
 
     if (daemon->is_dead)
         return canceled(FAKE_FAIL);
+    if (is_verb(verb, "release"))
+        sim_check_lease_release(daemon, line + strlen("release "));
     /* Looks that change nothing and decide nothing: no place to die at. */
     if (is_verb(verb, "lease") || is_verb(verb, "ping") || is_verb(verb, "tcp") || is_verb(verb, "vm status"))
         return (struct fake_fault){.kind = FAKE_OK};
@@ -208,12 +210,14 @@ static int vm_remove(void *ctx, const char *id, struct cc_err *err) {
     char name[128];
 
     if (!daemon->is_dead)
-        sim_check_destructive(daemon, "vm rm", vm_of(ctx, id, name, sizeof name));
+        sim_check_vm_remove(daemon, vm_of(ctx, id, name, sizeof name));
     return after_call(daemon, host_ops(ctx)->remove(ctx, id, err), err);
 }
 
 static int vm_clone(void *ctx, const struct vk_clone_options *options, const struct vk_vm **ret, struct cc_err *err) {
     const struct vk_vm *vm = NULL;
+    if (!daemon_of(ctx)->is_dead && options->snapshot)
+        sim_check_fork(daemon_of(ctx), options->snapshot);
     int rc = after_call(daemon_of(ctx), host_ops(ctx)->clone(ctx, options, &vm, err), err);
 
     if (rc == 0)
@@ -253,14 +257,6 @@ static int snapshot_save(void *ctx, const char *snapshot, const char *vm_id, str
     return after_call(daemon, rc, err);
 }
 
-static int snapshot_remove(void *ctx, const char *snapshot, struct cc_err *err) {
-    struct sim_daemon *daemon = daemon_of(ctx);
-
-    if (!daemon->is_dead)
-        sim_check_destructive(daemon, "snapshot rm", snapshot);
-    return after_call(daemon, host_ops(ctx)->snapshot_remove(ctx, snapshot, err), err);
-}
-
 static int transfer_finish(void *ctx, struct vk_transfer *transfer, struct cc_err *err) {
     return after_call(daemon_of(ctx), host_ops(ctx)->transfer_finish(ctx, transfer, err), err);
 }
@@ -277,7 +273,6 @@ void sim_host_port(struct sim_daemon *daemon) {
     daemon->runtime_ops.run = vm_run;
     daemon->runtime_ops.reclaim_stale_create = vm_reclaim;
     daemon->runtime_ops.snapshot_save = snapshot_save;
-    daemon->runtime_ops.snapshot_remove = snapshot_remove;
     daemon->runtime_ops.transfer_finish = transfer_finish;
     daemon->runtime.ops = &daemon->runtime_ops;
     daemon->network = fake_host_network(host);

@@ -160,6 +160,7 @@ struct sim_vm {
     bool is_forfeit;       /* its slot or set is gone: nothing of it is owed any more */
     char why[48];
     bool is_quiesced;            /* saved, and not ready again since: nobody works in it */
+    bool owes_restore; /* its pod was deleted while it slept in a suspended set */
     bool may_split;              /* more than one of it may live: a deletion was forced during a partition */
     char ids[SIM_NODES_MAX][32]; /* VM ids seen on each host */
     struct sim_vm *next;
@@ -190,7 +191,10 @@ void sim_check_kube_write(struct sim_daemon *daemon, const char *method, const c
 const char *sim_wanted_image(const json_t *set, const struct sim_vm *vm);
 bool sim_is_recorded(const json_t *set, const struct sim_vm *vm); /* in the set's reclaim record */
 void sim_check_tag_delete(struct sim_daemon *daemon, const char *repository, const char *reference);
-void sim_check_destructive(struct sim_daemon *daemon, const char *verb, const char *what);
+void sim_check_vm_remove(struct sim_daemon *daemon, const char *vm_name);
+void sim_check_lease_release(struct sim_daemon *daemon, const char *mac);
+/* A clone of that snapshot is about to be made. */
+void sim_check_fork(struct sim_daemon *daemon, const char *snapshot);
 void sim_doubt_open(struct sim_daemon *daemon, const char *kind, const char *what);
 void sim_doubt_settle(struct sim_daemon *daemon, const char *kind, const char *what);
 bool sim_doubt_is_open(const struct sim_daemon *daemon, const char *kind, const char *what);

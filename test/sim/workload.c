@@ -80,6 +80,8 @@ static void forfeit_unwanted(struct sim_world *world, const char *name, const ch
             continue;
         const char *slot = vm->pod + strlen(name) + 1;
         bool wanted = !gone && (strcmp(slot, "tb") == 0 ? toolboxes > 0 : *slot - '0' <= replicas);
+        if (!wanted)
+            vm->owes_restore = false;
         /* A slot that returns starts anew, whatever it was. */
         if (wanted == vm->is_forfeit)
             sim_ledger_permit(world, vm, wanted ? "its slot returned" : why);
@@ -131,6 +133,10 @@ bool sim_user_delete_pod(struct sim_world *world, const char *name) {
     bool asleep = pod && cc_text_equal(sim_annotation(pod, CC_KEY_HIBERNATE), "true");
     char path[128];
 
+    if (vm && asleep && !sim_ledger_is_live(world, vm->name) && vm->value > 0 &&
+        sim_ledger_tag_value(world, vm->name) >= vm->value &&
+        cc_json_bool(cc_json_member(sim_set(world, vm->set), "spec"), "suspend"))
+        vm->owes_restore = true;
     /* Awake is what has a VM; a sub-agent that is on its way back from sleep is forked anew (mission, step 10). */
     if (vm && pod && (sim_ledger_is_live(world, vm->name) || (vm->is_sub_agent && !asleep)))
         sim_ledger_permit(world, vm, "its pod was deleted while awake");

@@ -103,8 +103,10 @@ static void resume_hibernate(struct resumption *resumption) {
         vk_update_dispatch(provider, entry, false); /* it vanished: decision 48 */
         return;
     }
-    if (!is_finish)
+    if (!is_finish) {
+        entry->endpoint_hidden = false;
         vk_endpoint_sync(provider, entry);
+    }
     rc = is_finish ? vk_hibernate_finish(provider, entry, &reason, &err) : vk_hibernate(provider, entry, &reason, &err);
     if (rc != 0)
         vk_update_failed(provider, entry, job->uid, reason, false, &err);

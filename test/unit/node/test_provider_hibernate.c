@@ -522,6 +522,31 @@ static void half_removed_and_wanted_awake(struct provider_bench *bench) {
 }
 BENCH_TEST(startup__half_removed_and_wanted_awake, half_removed_and_wanted_awake)
 
+/* The same while the registry cannot be asked: nothing is done to the shell until it can. */
+static void half_removed_and_registry_down(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    fake_host_fail_nth(bench->host, "vm rm", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    fake_host_set_latency(bench->host, "vm rm", 1000);
+    provider_bench_annotate(bench, "demo-0", SLEEP);
+    struct cc_fiber *fiber = cc_fiber_start(bench->loop, "update", cancelled_update, bench);
+    while (fake_host_calls(bench->host, "vm rm") == 0)
+        provider_bench_sleep(10);
+    fake_host_set_vm_state(bench->host, N, "stopped", true);
+    fake_host_set_vm_memory(bench->host, N, 0);
+    cc_fiber_join(fiber);
+    provider_bench_break_registry(bench, CC_REGISTRY_GET_MANIFEST, -1);
+    provider_bench_restart(bench);
+    provider_bench_sleep(40000);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm start"), 0);
+    cc_memory_registry_fail(bench->store, CC_REGISTRY_GET_MANIFEST, 0, 0, 0, 0, NULL, false);
+    provider_bench_sleep(70000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm start"), 0);
+    ask_awake(bench);
+    is_awake(bench);
+}
+BENCH_TEST(resume__half_removed_and_registry_down, half_removed_and_registry_down)
+
 /* A new generation that leaves everything as it is came while the daemon was away: it is answered all the same. */
 static void generation_while_away(struct provider_bench *bench) {
     make_asleep(bench, RUN_POD);
@@ -898,6 +923,7 @@ static TCase *make_case(void) {
     tcase_add_test(tcase, update__sleep_withdrawn_before_ready);
     tcase_add_test(tcase, settle__a_vm_that_is_there_is_not_asleep);
     tcase_add_test(tcase, startup__half_removed_and_wanted_awake);
+    tcase_add_test(tcase, resume__half_removed_and_registry_down);
     tcase_add_test(tcase, resume__generation_is_answered);
     tcase_add_test(tcase, resume__failed_wake_left_its_vm);
     tcase_add_test(tcase, startup__asked_to_sleep_before_it_ran);

@@ -330,9 +330,10 @@ static int look_for_vm(struct hibernate *work, bool *ret_found, struct cc_err *e
     if (rc != 0)
         return cc_err_wrap(err, "inspect vm %s", work->spec.vm_name);
     owner = vk_entry_of_vm(work->provider, vm->id, NULL);
-    if (cc_text_equal(vm->state, "creating"))
+    if (cc_text_equal(vm->state, "creating")) {
+        vk_stale_create_watch(work->provider, vm);
         rc = cc_err_set(err, CC_UNAVAILABLE, "vm %s is still being created", work->spec.vm_name);
-    else if ((!owner || owner == work->entry) && vk_entry_is(work->entry, work->pod->base.meta.uid)) {
+    } else if ((!owner || owner == work->entry) && vk_entry_is(work->entry, work->pod->base.meta.uid)) {
         vk_entry_bind(work->provider, work->entry, vm);
         *ret_found = true;
     }

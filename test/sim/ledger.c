@@ -200,6 +200,7 @@ static void note_birth(struct sim_world *world, struct sim_vm *vm, struct fake_v
     bool may_lose = vm->may_lose || vm->is_forfeit;
 
     snprintf(vm->ids[host], sizeof vm->ids[host], "%s", live->record->id);
+    snprintf(vm->last_ids[host], sizeof vm->last_ids[host], "%s", live->record->id);
     if (live->memory == 0) {
         live->memory = ++world->counter; /* a fresh boot */
         vm->birth = live->memory;

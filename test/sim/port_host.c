@@ -182,7 +182,13 @@ static int vm_list(void *ctx, struct vk_vm_list *ret, struct cc_err *err) {
 
 /* Ids and names of one VM are one thing. */
 static const char *vm_of(void *ctx, const char *id_or_name, char *into, size_t bytes) {
-    snprintf(into, bytes, "%s", fake_vm_shown(ctx, id_or_name));
+    const struct sim_daemon *daemon = daemon_of(ctx);
+    const char *name = fake_vm_shown(ctx, id_or_name);
+
+    for (const struct sim_vm *vm = daemon->world->vms; vm; vm = vm->next)
+        if (strcmp(vm->last_ids[daemon->index], id_or_name) == 0)
+            name = vm->name;
+    snprintf(into, bytes, "%s", name);
     return into;
 }
 

@@ -162,7 +162,8 @@ struct sim_vm {
     bool is_quiesced;            /* saved, and not ready again since: nobody works in it */
     bool owes_restore; /* its pod was deleted while it slept in a suspended set */
     bool may_split;              /* more than one of it may live: a deletion was forced during a partition */
-    char ids[SIM_NODES_MAX][32]; /* VM ids seen on each host */
+    char ids[SIM_NODES_MAX][32];      /* of its VM on each host, "" = none */
+    char last_ids[SIM_NODES_MAX][32]; /* the same, also of one that has gone */
     struct sim_vm *next;
 };
 struct sim_vm *sim_ledger_vm(struct sim_world *world, const char *vm_name); /* NULL = not of a set */

@@ -188,8 +188,8 @@ START_TEST(node_object__survives_strange_nodes) {
     struct vk_node_identity id = identity();
     struct vk_capacity amounts = capacity();
     static const char *const texts[] = {"{}", "{'metadata':[],'status':5}",
-                                        "{'metadata':{'labels':{'type':7}},'status':{'conditions':[null,1,{}],"
-                                        "'addresses':{},'capacity':[],'allocatable':{'cpu':{}}}}"};
+                                        ("{'metadata':{'labels':{'type':7}},'status':{'conditions':[null,1,{}],"
+                                         "'addresses':{},'capacity':[],'allocatable':{'cpu':{}}}}")};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(texts); i++) {
         json_t *node = parse(texts[i]);
         ck_assert(!vk_node_is_virtual_kubelet(node));

@@ -101,16 +101,25 @@ json_t *cc_json_path(const json_t *object, const char *key, ...) {
     return value;
 }
 
+static int compare_pairs(const void *a, const void *b) {
+    return strcmp(((const struct cc_pair *)a)->key, ((const struct cc_pair *)b)->key);
+}
+
+/* Sorted once: a foreign object with a hundred thousand labels must not cost its square. */
 void cc_json_strmap(const json_t *object, struct cc_arena *arena, struct cc_strmap *ret) {
     const char *key;
     json_t *value;
     *ret = (struct cc_strmap){0};
-    if (!json_is_object(object))
+    if (json_object_size(object) == 0)
         return;
+    ret->capacity = json_object_size(object);
+    ret->items = CC_ARENA_ARRAY(arena, struct cc_pair, ret->capacity);
     json_object_foreach ((json_t *)object, key, value) {
         if (json_is_string(value))
-            cc_strmap_set(ret, arena, key, json_string_value(value));
+            ret->items[ret->count++] = (struct cc_pair){cc_arena_strdup(arena, key),
+                                                        cc_arena_strdup(arena, json_string_value(value))};
     }
+    qsort(ret->items, ret->count, sizeof *ret->items, compare_pairs);
 }
 
 void cc_json_set_new(json_t *object, const char *key, json_t *take_value) {

@@ -1,5 +1,6 @@
 /* JSON, YAML, base64, digests. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,6 +180,28 @@ START_TEST(codec__digests) {
 }
 END_TEST
 
+START_TEST(json__strmap_is_sorted_and_cheap) {
+    struct cc_arena arena = {0};
+    struct cc_strmap map;
+    json_t *object = json_object();
+    char key[16];
+    /* Descending: inserted one by one in their order, these would take minutes. */
+    for (int i = 300000; i > 0; i--) {
+        snprintf(key, sizeof key, "k%06d", i);
+        cc_json_set_text(object, key, key);
+    }
+    cc_json_set_int(object, "a-number", 5);
+    cc_json_strmap(object, &arena, &map);
+    ck_assert_uint_eq(map.count, 300000);
+    ck_assert_str_eq(map.items[0].key, "k000001");
+    ck_assert_str_eq(cc_strmap_text(&map, "k299999"), "k299999");
+    cc_strmap_set(&map, &arena, "a", "first");
+    ck_assert_str_eq(map.items[0].value, "first");
+    json_decref(object);
+    cc_arena_done(&arena);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("json");
     TCase *tests = tcase_create("json");
@@ -190,6 +213,7 @@ int main(void) {
     tcase_add_test(tests, yaml__faults_name_the_line);
     tcase_add_test(tests, codec__base64);
     tcase_add_test(tests, codec__digests);
+    tcase_add_test(tests, json__strmap_is_sorted_and_cheap);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

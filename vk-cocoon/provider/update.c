@@ -18,7 +18,7 @@ enum vk_action vk_action_choose(const struct vk_action_input *input) {
         return VK_ACTION_WAKE;
     /* The hibernate was withdrawn while the VM still lives: it is as good as before. Left alone it would stay failed,
      * and the operator would replace it. */
-    if (cc_text_equal(input->state, CC_STATE_HIBERNATING) ||
+    if (cc_text_equal(input->state, CC_STATE_HIBERNATING) || cc_text_equal(input->state, CC_STATE_HIBERNATED) ||
         (cc_text_equal(input->state, CC_STATE_FAILED) && input->hibernate_failed) ||
         (cc_text_equal(input->state, CC_STATE_CREATING) && input->wait_abandoned))
         return VK_ACTION_RECOVER;

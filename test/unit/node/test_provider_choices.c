@@ -132,6 +132,8 @@ START_TEST(action__follows_the_table) {
         {{false, true, false, false, "failed", false, false}, VK_ACTION_NONE},
         {{false, true, false, true, "failed", false, false}, VK_ACTION_RECOVER},
         {{false, true, false, false, "creating", true, false}, VK_ACTION_RECOVER},
+        /* Its wake could not say so: an operator that lagged had set the generation back meanwhile. */
+        {{false, true, false, false, "hibernated", false, false}, VK_ACTION_RECOVER},
         {{false, true, false, false, "failed", false, true}, VK_ACTION_JUDGE},
         {{true, true, false, false, "failed", false, true}, VK_ACTION_HIBERNATE},
         {{true, true, false, false, "creating", true, false}, VK_ACTION_HIBERNATE},

@@ -250,6 +250,10 @@ static void look_at_pod_patch(struct sim_daemon *daemon, const char *pod, const 
     const char *key;
     json_t *value;
 
+    if (sim_is_tracing(daemon->world) && annotations) {
+        char *text cc_cleanup(cc_free_p) = cc_json_dump(annotations);
+        sim_trace(daemon->world, daemon->name, "  annotations of %s: %s", pod, text);
+    }
     json_object_foreach ((json_t *)annotations, key, value)
         note_writer(daemon, key);
     if (vm && cc_text_equal(cc_json_text(annotations, CC_KEY_HIBERNATE), "true") &&
@@ -267,13 +271,18 @@ static bool has_failed(const json_t *pod) {
            cc_text_equal(sim_annotation(pod, CC_KEY_LIFECYCLE_STATE), CC_STATE_FAILED);
 }
 
+/* Without a registry only the main is brought back to the node that has its snapshot (decision 52). */
+static bool is_main(const struct sim_vm *vm) {
+    return cc_text_equal(vm->pod + strlen(vm->set), "-0");
+}
+
 static void look_at_pod_delete(struct sim_daemon *daemon, const char *pod) {
     struct sim_world *world = daemon->world;
     struct sim_vm *vm = sim_ledger_of_pod(world, pod);
 
     /* A failed pod is rebuilt (contract/03 11-13), whatever still lives under it: it is only lost when awake. */
     if (vm && daemon->kind == SIM_OPERATOR && has_failed(sim_pod(world, pod)) &&
-        (sim_ledger_is_live(world, vm->name) || (vm->is_sub_agent && !world->has_registry)))
+        (sim_ledger_is_live(world, vm->name) || (!world->has_registry && !is_main(vm))))
         sim_ledger_permit(world, vm, "its pod had failed");
 
     if (vm && daemon->kind == SIM_NODE && !is_pod_deleting(world, vm) && sim_doubt_is_open(daemon, "vm", vm->name))

@@ -1,0 +1,215 @@
+"""The list of test/mutants/run: name, why it would matter, and edits (file, text, replacement); the text occurs once."""
+
+OP = "cocoon-operator/cocoonset/"
+VK = "vk-cocoon/provider/"
+
+MUTANTS = [
+    {
+        "name": "tag-dropped-before-the-wake",
+        "why": "the snapshot goes while its VM still sleeps",
+        "edits": [
+            (OP + "unsuspend.c", "if (!owned || !cc_pod_is_woken_at(owned->pod, record->generation))", "if (!owned)"),
+            (OP + "pass.c", "if (rc == 0 && present && awake)", "if (rc == 0 && present)"),
+            (OP + "pass.c", "*ret_gone = !present || awake;", "*ret_gone = true;"),
+        ],
+    },
+    {
+        "name": "reclaim-without-a-live-vm",
+        "why": "'ready' alone is taken for a VM that lives",
+        "edits": [
+            ("libcocoon-common/meta/predicates.c",
+             "return !cc_pod_is_hibernating(pod) && cc_pod_vm_is_live(pod) && cc_text_equal(lifecycle.state, CC_STATE_READY) &&",
+             "return !cc_pod_is_hibernating(pod) &&"),
+            (OP + "pass.c", "if (rc == 0 && present && awake)", "if (rc == 0 && present)"),
+        ],
+    },
+    {
+        "name": "vm-removed-before-the-push",
+        "why": "between the two the guest is on one disk only",
+        "edits": [(VK + "hibernate.c", "    rc = push(work, err);\n    if (rc != 0) {\n        roll_back_nic(work);",
+                   "    rc = remove_and_report(work, true, err);\n    if (rc == 0)\n        rc = push(work, err);\n"
+                   "    return rc;\n    if (rc != 0) {\n        roll_back_nic(work);")],
+    },
+    {
+        "name": "read-back-skipped",
+        "why": "a registry that accepts a tag and forgets it",
+        "edits": [("vk-cocoon/snapshots/snapshots.c",
+                   "    rc = cc_snapshot_read_back(&snapshots->registry, options->repository, options->tag, result.digest, err);\n"
+                   "    if (rc == CC_NOT_FOUND || rc == CC_CONFLICT) {",
+                   "    if (rc == CC_NOT_FOUND || rc == CC_CONFLICT) {")],
+    },
+    {
+        "name": "annotations-before-the-record",
+        "why": "an operator that dies in between no longer knows who sleeps",
+        "edits": [(OP + "suspend.c",
+                   "    record_suspended(pass);\n    int rc = op_pass_write_record(pass, err);\n",
+                   "    int rc = 0;\n    for (size_t i = 0; rc == 0 && i < pass->pods.count; i++)\n"
+                   "        rc = op_pass_hibernate_pod(pass, &pass->pods.items[i], true, err);\n"
+                   "    record_suspended(pass);\n    if (rc == 0)\n        rc = op_pass_write_record(pass, err);\n")],
+    },
+    {
+        "name": "names-not-stashed",
+        "why": "the tags of slots that left are never found again",
+        "edits": [
+            (OP + "pass.c", "    if (!text)\n        return 0;\n    return op_pass_annotate_set(pass, CC_KEY_DELETE_VM_NAMES, text, err);",
+             "    return text ? 0 : 0;"),
+            (OP + "deletion.c", "    for (size_t i = 0; i < record->vms.count; i++)\n        add_name(&names, arena, record->vms.items[i]);\n",
+             "    (void)record;\n"),
+        ],
+    },
+    {
+        "name": "suspended-list-cleared-first",
+        "why": "a VM whose pod goes before it wakes is owed nothing",
+        "edits": [(OP + "unsuspend.c", "    if (count == 0)\n        record->suspended = (struct cc_strlist){0};",
+                   "    record->suspended = (struct cc_strlist){0};\n    record->restore = (struct cc_strlist){0};")],
+    },
+    {
+        "name": "later-generation-asked",
+        "why": "`>` for `>=`: what the node has answered is never enough",
+        "edits": [("libcocoon-common/meta/predicates.c", "lifecycle.observed_generation >= generation;",
+                   "lifecycle.observed_generation > generation;")],
+    },
+    {
+        "name": "stale-tag-gate-off",
+        "why": "an old tag is taken for this suspend's",
+        "edits": [(OP + "suspend.c",
+                   "!cc_text_equal(lifecycle.state, CC_STATE_HIBERNATED) || lifecycle.observed_generation < generation)",
+                   "generation < 0)")],
+    },
+    {
+        "name": "old-report-believed",
+        "why": "'hibernated' of an earlier round",
+        "edits": [(OP + "suspend.c", " || lifecycle.observed_generation < generation)", " || generation < 0)")],
+    },
+    {
+        "name": "compensation-without-inspect",
+        "why": "a failed `vm rm` may have stopped the guest: its tag is all there is",
+        "edits": [(VK + "hibernate.c", "    if (rc == 0 && vk_vm_is_running(now)) {", "    if (rc == 0 || !now) {")],
+    },
+    {
+        "name": "fork-baseline-kept",
+        "why": "new sub-agents get the memory of a dead main",
+        "edits": [(VK + "bring_up.c", "    if (bring_up->path != VK_PATH_RESTORE)\n        drop_fork_baseline(",
+                   "    if (bring_up->path == VK_PATH_UNMANAGED)\n        drop_fork_baseline("),
+                  (VK + "delete.c", "    if (!keeps_snapshot(deletion))\n        vk_local_snapshots_remove(",
+                   "    if (!keeps_snapshot(deletion) && deletion->spec.fork_from[0])\n        vk_local_snapshots_remove("),
+                  (VK + "delete.c", "        if (!cc_text_is_empty(deletion->spec.vm_name) && !is_only_copy(deletion))",
+                   "        if (deletion->spec.fork_from[0] && !is_only_copy(deletion))")],
+    },
+    {
+        "name": "evidence-error-is-absence",
+        "why": "a registry that cannot be asked boots a sleeping guest anew",
+        "edits": [(VK + "evidence.c",
+                   "        ret->kind = VK_EVIDENCE_UNAVAILABLE;\n"
+                   "        cc_ignore(cc_err_wrap(&ret->error, \"hibernate tag of %s is unknown, refusing fresh boot\", vm_name),\n"
+                   "                  \"the code is kept\");\n        return;",
+                   "        ret->kind = VK_EVIDENCE_NONE;\n        return;")],
+    },
+    {
+        "name": "image-rule-skipped-for-toolboxes",
+        "why": "the node refuses the pod over a tag of another image for ever",
+        "edits": [(OP + "create.c", ".managed = !cc_toolbox_is_static(toolbox),", ".managed = false,")],
+        "scenario": "image",
+    },
+    {
+        "name": "finalizer-removed-on-a-probe-error",
+        "why": "the set goes, its tags stay",
+        "edits": [(OP + "deletion.c", "    rc = drop_tags(pass, &names, err);\n    if (rc == 0)\n        rc = remove_finalizer(",
+                   "    rc = drop_tags(pass, &names, err);\n    if (rc != CC_CANCELED)\n        rc = remove_finalizer(")],
+    },
+    {
+        "name": "local-copy-trusted",
+        "why": "a wake from what an earlier round left on this host",
+        "edits": [(VK + "wake_source.c", "    if (!registry) {\n", "    if (local->id[0]) {\n"),
+                  (VK + "delete.c", "        if (!cc_text_is_empty(deletion->spec.vm_name) && !is_only_copy(deletion))",
+                   "        if (cc_text_is_empty(deletion->spec.vm_name) && !is_only_copy(deletion))")],
+    },
+    {
+        "name": "pod-uid-unchecked",
+        "why": "a late deletion hits the next incarnation",
+        "edits": [(OP + "pass.c", "        .uid = meta->uid, .grace_s = -1, .resource_version = only_unchanged ? meta->resource_version : NULL};",
+                   "        .uid = NULL, .grace_s = -1, .resource_version = NULL};\n    (void)only_unchanged;")],
+    },
+    {
+        "name": "stale-failure-believed",
+        "why": "a VM that came up again is rebuilt",
+        "edits": [(OP + "rebuild.c", "    if (rc == 0 && !is_bad)\n", "    if (rc == 0 && !is_bad && !matches)\n"),
+                  (OP + "rebuild.c", "int rc = op_pass_delete_pod_unchanged(pass, owned->pod, err);",
+                   "int rc = op_pass_delete_pod(pass, owned->pod, err);")],
+    },
+    {
+        "name": "creating-record-adopted",
+        "why": "a half-made VM is taken for the guest",
+        "edits": [(VK + "startup.c", "        if (!cc_text_equal(startup->vms[i].vm->state, \"creating\"))\n            continue;",
+                   "        if (startup->vm_count > 0)\n            continue;")],
+    },
+    {
+        "name": "lease-released-before-the-remove",
+        "why": "the address of a guest that still runs is given to another",
+        "edits": [(VK + "delete.c", "    if (rc == 0)\n        rc = remove_vm(deletion, err);",
+                   "    vk_leases_release(deletion->provider, deletion->vm);\n    if (rc == 0)\n        rc = remove_vm(deletion, err);")],
+    },
+    {
+        "name": "unready-cache-is-empty",
+        "why": "all that the cache does not show yet is torn down",
+        "edits": [("vk-cocoon/pods/pod_controller.c", "    int rc = cc_cache_wait_synced(controller->cache, err);", "    int rc = 0;"),
+                  ("vk-cocoon/pods/pod_controller.c",
+                   "    int rc = cc_kube_get(controller->options.kube, &ref, &live, err);", "    int rc = CC_NOT_FOUND;")],
+    },
+    {
+        "name": "owed-remove-without-a-look",
+        "why": "a guest that ran on after its snapshot is removed",
+        "edits": [(VK + "hibernate.c", "    *ret_is_awake = rc == 0 && vk_vm_is_running(now);\n    vk_vm_unref(now);\n"
+                   "    if (rc != 0 && rc != CC_NOT_FOUND) {\n        cc_ignore(cc_err_wrap(err, \"remove vm %s\"",
+                   "    *ret_is_awake = false;\n    vk_vm_unref(now);\n"
+                   "    if (rc == CC_CANCELED) {\n        cc_ignore(cc_err_wrap(err, \"remove vm %s\"")],
+    },
+    {
+        "name": "shell-started-at-startup",
+        "why": "a VM whose remove stopped half-way is booted anew",
+        "edits": [(VK + "startup.c", "entry->unjudged = !wants_sleep && !vk_vm_is_running(entry->vm);",
+                   "entry->unjudged = false;")],
+    },
+    {
+        "name": "asleep-without-a-look",
+        "why": "a VM that a failed wake left is forgotten, and its old tag called its state",
+        "edits": [(VK + "hibernate.c", "    if (is_found)\n        return 0;\n    rc = find_durable(", "    rc = find_durable("),
+                  (VK + "hibernate.c", "        vk_entry_bind(work->provider, work->entry, vm);\n        *ret_found = true;",
+                   "        *ret_found = false;")],
+    },
+    {
+        "name": "generation-not-answered-at-startup",
+        "why": "a suspend waits for ever",
+        "edits": [(VK + "startup.c", "        if (!entry->resumed)\n            vk_lifecycle_echo(provider, entry);\n", "")],
+    },
+    {
+        "name": "save-skipped-when-a-snapshot-is-there",
+        "why": "the second sleep pushes what the first one left",
+        "edits": [(VK + "hibernate.c", "    rc = save(work, err);\n    if (rc != 0) {",
+                   "    rc = vk_snapshots_push(provider->options.snapshots, work->spec.vm_name, CC_TAG_HIBERNATE, "
+                   "work->spec.image, NULL) == 0\n             ? 0\n             : save(work, err);\n    if (rc != 0) {")],
+    },
+    {
+        "name": "operator-writes-the-lifecycle",
+        "why": "two writers of one key",
+        "edits": [(OP + "pass.c",
+                   "    return op_pass_annotate_pod(pass, owned, CC_KEY_HIBERNATE, want ? \"true\" : NULL, err);",
+                   "    int rc = op_pass_annotate_pod(pass, owned, CC_KEY_LIFECYCLE_STATE, \"\", err);\n"
+                   "    return rc != 0 ? rc : op_pass_annotate_pod(pass, owned, CC_KEY_HIBERNATE, want ? \"true\" : NULL, err);")],
+    },
+    {
+        "name": "status-written-every-pass",
+        "why": "a settled set is never quiet",
+        "edits": [(OP + "pass.c", "    if (op_status_equal_but(present, &wanted, pass->controller->dropped_status_members))\n        return 0;\n", ""),
+                  (OP + "pass.c", "    if (!patch)\n        return 0;\n    const char *before = present->phase;",
+                   "    if (!patch)\n        return op_pass_annotate_set(pass, \"sim/again\", cc_arena_printf(&pass->arena, \"%lld\", "
+                   "(long long)cc_now_wall().ns), err);\n    const char *before = present->phase;")],
+    },
+    {
+        "name": "eviction-on-an-unknown-vm",
+        "why": "an inspect that says nothing ends the pod",
+        "edits": [(VK + "exits.c", "        evict(exit, false, \"VMGone\", \"vm no longer exists\");\n    } else if (rc != 0) {",
+                   "        evict(exit, false, \"VMGone\", \"vm no longer exists\");\n    } else if (rc != 0) {\n"
+                   "        evict(exit, true, \"VMInspectTimeout\", \"unknown\");")],
+    },
+]

@@ -215,6 +215,11 @@ bench: deps ## the numbers to hold, each with its bar
 sim: ## SEEDS random runs of the whole system under faults, on all cores; FIRST=seed, VARIANT=asan
 	@$(MAKE) --no-print-directory -j$(shell nproc) $(SIMULATOR)
 	@$(SIMULATOR) --runs $(or $(SEEDS),500) $(if $(FIRST),--first $(FIRST))
+sim-check: ## what `make check` runs of it: a fixed list of seeds, 200 fresh ones, two scenarios in every way
+	@$(MAKE) --no-print-directory -j$(shell nproc) $(SIMULATOR)
+	@$(SIMULATOR) --crash-points sleep > /dev/null 2>&1 || $(SIMULATOR) --crash-points sleep
+	@$(SIMULATOR) --runs 100 --first 1 --brief
+	@$(SIMULATOR) --runs 200 --brief
 sim-crash-points: ## every call of every scripted scenario, failed in every way
 	@$(MAKE) --no-print-directory -j$(shell nproc) $(SIMULATOR)
 	@$(SIMULATOR) --crash-points $(or $(ONLY),all)
@@ -223,7 +228,7 @@ sim-determinism: ## SEEDS seeds twice each: the timelines must be the same to th
 	@test/sim/determinism $(SIMULATOR) $(or $(SEEDS),200)
 sim-mutants: ## builds deliberate faults into the daemons; the simulator must catch each one. ONLY=name limits it
 	@test/mutants/run $(ONLY)
-.PHONY: sim sim-crash-points sim-determinism sim-mutants
+.PHONY: sim sim-check sim-crash-points sim-determinism sim-mutants
 .PHONY: bench format unit-build
 format: ## formats every C file
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

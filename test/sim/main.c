@@ -21,7 +21,7 @@ struct arguments {
     uint64_t seed, runs, first, call, failures_max;
     int way;
     unsigned jobs;
-    bool has_seed, trace, hashes;
+    bool has_seed, trace, hashes, is_brief;
     const char *scenario, *crash_points;
 };
 
@@ -31,7 +31,7 @@ static void usage(FILE *to) {
           "       sim --runs N --first SEED --hashes        a line a seed with the hash of its whole timeline\n"
           "       sim --crash-points all|NAME [--jobs N]    every call of the scenarios, failed in every way\n"
           "       sim --scenario NAME [--call N --way 1-5] [--trace]\n"
-          "       --max-failures N stops after N failures (default 10)\n",
+          "       --max-failures N stops after N failures (default 10); --brief prints no progress and no table\n",
           to);
 }
 
@@ -139,7 +139,7 @@ static int run_many(const struct arguments *arguments) {
     struct sim_fleet fleet = {
         .count = arguments->runs,
         .processes = arguments->jobs,
-        .is_quiet = arguments->hashes,
+        .is_quiet = arguments->hashes || arguments->is_brief,
         .failures_max = arguments->failures_max,
         .job = seed_job,
         .done = seed_done,
@@ -154,7 +154,8 @@ static int run_many(const struct arguments *arguments) {
         for (uint64_t i = 0; i < arguments->runs; i++)
             printf("%" PRIu64 " %016" PRIx64 "\n", arguments->first + i, campaign.hashes[i]);
     } else {
-        rare = print_tally(&campaign);
+        if (!arguments->is_brief)
+            rare = print_tally(&campaign);
         printf("\n%.1f virtual minutes, %" PRId64 " calls of daemons\n", (double)campaign.virtual_ms / 60000,
                campaign.tally.calls);
         for (size_t i = 0; i < campaign.failed_count; i++)
@@ -181,19 +182,13 @@ static uint64_t number(const char *text) {
 }
 
 static void parse(int argc, char **argv, struct arguments *ret) {
-    static const struct option options[] = {{"seed", 1, NULL, 's'},
-                                            {"runs", 1, NULL, 'n'},
-                                            {"first", 1, NULL, 'f'},
-                                            {"jobs", 1, NULL, 'j'},
-                                            {"trace", 0, NULL, 't'},
-                                            {"hashes", 0, NULL, 'x'},
-                                            {"crash-points", 1, NULL, 'c'},
-                                            {"scenario", 1, NULL, 'o'},
-                                            {"call", 1, NULL, 'k'},
-                                            {"way", 1, NULL, 'w'},
-                                            {"max-failures", 1, NULL, 'm'},
-                                            {"help", 0, NULL, 'h'},
-                                            {0}};
+    static const struct option options[] = {{"seed", 1, NULL, 's'},         {"runs", 1, NULL, 'n'},
+                                            {"first", 1, NULL, 'f'},        {"jobs", 1, NULL, 'j'},
+                                            {"trace", 0, NULL, 't'},        {"hashes", 0, NULL, 'x'},
+                                            {"crash-points", 1, NULL, 'c'}, {"scenario", 1, NULL, 'o'},
+                                            {"call", 1, NULL, 'k'},         {"way", 1, NULL, 'w'},
+                                            {"max-failures", 1, NULL, 'm'}, {"help", 0, NULL, 'h'},
+                                            {"brief", 0, NULL, 'b'},        {0}};
     struct timespec now;
     int option;
 
@@ -237,6 +232,9 @@ static void parse(int argc, char **argv, struct arguments *ret) {
             break;
         case 'm':
             ret->failures_max = number(optarg);
+            break;
+        case 'b':
+            ret->is_brief = true;
             break;
         case 'h':
             usage(stdout);

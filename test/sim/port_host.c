@@ -87,6 +87,8 @@ static struct fake_fault half_done(struct sim_daemon *daemon, const char *verb, 
         half_create(world, daemon->index, line);
         return failure(FAKE_FAIL, CC_IO, "exit status 1 (output: Error: create: interrupted)");
     }
+    if ((is_verb(verb, "vm rm") || is_verb(verb, "snapshot save")) && sim_fault_hits(world, SIM_CLI_PRETENDS, true))
+        return failure(FAKE_SKIP, 0, NULL);
     if (is_cut(world, verb))
         return failure(FAKE_CUT, CC_IO, "signal: killed");
     if (needs_disk(verb) && sim_clock_ms(&world->clock) < world->disk_full_until_ms[daemon->index])

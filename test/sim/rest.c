@@ -128,7 +128,8 @@ static bool vm_rests(struct look *look, const struct sim_vm *vm, const json_t *s
  * waits for it, and says so every three minutes (SuspendTimedOut). */
 static bool has_nothing_to_sleep(struct sim_world *world, const struct sim_vm *vm, const json_t *pod) {
     return cc_text_equal(sim_annotation(pod, CC_KEY_LIFECYCLE_STATE), CC_STATE_FAILED) &&
-           !node_of_live(world, vm->name) && !has_tag(world, vm->name);
+           !node_of_live(world, vm->name) &&
+           (!has_tag(world, vm->name) || sim_ledger_tag_value(world, vm->name) < vm->value);
 }
 
 /* Visible in status, and as far as it can come: a parked pod, no room for one, nothing left to suspend. */

@@ -159,9 +159,9 @@ struct sim_vm {
     bool may_lose;         /* something happened after which it may start anew */
     bool is_forfeit;       /* its slot or set is gone: nothing of it is owed any more */
     char why[48];
-    bool is_quiesced;            /* saved, and not ready again since: nobody works in it */
-    bool owes_restore; /* its pod was deleted while it slept in a suspended set */
-    bool may_split;              /* more than one of it may live: a deletion was forced during a partition */
+    bool is_quiesced;                 /* saved, and not ready again since: nobody works in it */
+    bool owes_restore;                /* its pod was deleted while it slept in a suspended set */
+    bool may_split;                   /* more than one of it may live: a deletion was forced during a partition */
     char ids[SIM_NODES_MAX][32];      /* of its VM on each host, "" = none */
     char last_ids[SIM_NODES_MAX][32]; /* the same, also of one that has gone */
     struct sim_vm *next;

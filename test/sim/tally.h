@@ -31,6 +31,7 @@
     X(CLI_HANGS_AFTER, "CLI: done, hangs", 1500)                                                                       \
     X(CLI_SLOW, "CLI: slow, its output is stale", 30000)                                                               \
     X(CLI_CUT, "CLI: export or import cut", 20000)                                                                     \
+    X(CLI_PRETENDS, "CLI: save or rm reports success, not done", 15000)                                                \
     X(CLI_HALF_REMOVE, "CLI: vm rm stops half-way", 20000)                                                             \
     X(CLI_HALF_CREATE, "CLI: leaves a record in state creating", 20000)                                                \
     X(KILL_BEFORE, "kill: right before a call", 600)                                                                   \

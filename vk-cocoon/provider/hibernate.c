@@ -118,8 +118,8 @@ static void report(struct hibernate *work, bool was_cleared) {
         vk_leases_release(provider, vm);
     if (vk_entry_is(entry, work->pod->base.meta.uid)) {
         vk_entry_forget_vm(provider, entry);
-        /* An earlier try of this generation said `failed`: only a new try may follow that (contract/07 10.3), and this is
-         * the end of one. */
+        /* An earlier try of this generation said `failed`: only a new try may follow that (contract/07 10.3), and this
+         * is the end of one. */
         cc_ignore(vk_lifecycle_stage(entry, work->pod->base.meta.uid,
                                      cc_generation_of(&work->pod->base.meta.annotations, CC_KEY_GENERATION),
                                      CC_STATE_HIBERNATING, ""),
@@ -237,8 +237,9 @@ int vk_hibernate(struct vk_provider *provider, struct vk_entry *entry, const cha
     return rc;
 }
 
-/* The owed remove. It was owed because nobody knew what the first one had done, so it is asked again first: a guest that
- * still runs has gone on since its snapshot, which must not be all that is left of it. *ret_is_awake: it was spared. */
+/* The owed remove. It was owed because nobody knew what the first one had done, so it is asked again first: a guest
+ * that still runs has gone on since its snapshot, which must not be all that is left of it. *ret_is_awake: it was
+ * spared. */
 static int finish(struct hibernate *work, bool *ret_is_awake, struct cc_err *err) {
     const struct vk_runtime *runtime = &work->provider->options.runtime;
     const struct vk_vm *now = NULL;
@@ -316,8 +317,8 @@ static int find_durable(struct hibernate *work, struct cc_arena *arena, enum dur
     return 0;
 }
 
-/* A wake that was called failed may have left its VM running: then it is not asleep, whatever its tag says. *ret_found: it
- * is tracked from now on. */
+/* A wake that was called failed may have left its VM running: then it is not asleep, whatever its tag says. *ret_found:
+ * it is tracked from now on. */
 static int look_for_vm(struct hibernate *work, bool *ret_found, struct cc_err *err) {
     const struct vk_runtime *runtime = &work->provider->options.runtime;
     const struct vk_vm *vm = NULL;

@@ -127,7 +127,8 @@ static bool flush_locked(struct vk_provider *provider, struct vk_entry *entry, u
                 entry->intent.flushed = true;
             return true;
         }
-        /* A 409 that does not speak of the uid may also be a patch that lost its races: the state is not given up for it. */
+        /* A 409 that does not speak of the uid may also be a patch that lost its races: the state is not given up for
+         * it. */
         if (cc_kube_is_superseded(&err) && (err.code != CC_CONFLICT || err.uid_mismatch)) {
             if (entry->intent.serial == serial)
                 vk_intent_drop(&entry->intent);

@@ -89,7 +89,7 @@ struct vk_entry {
     bool hibernate_failed;  /* lifecycle failed because a hibernate failed; the VM lives */
     bool inspect_timed_out; /* decision 50: lifecycle failed because nobody knows the VM's state */
     bool wait_abandoned;    /* the wait for ready ended because the pod was asked to sleep */
-    bool unjudged;          /* found down and without a published id: perhaps its remove after a hibernate was cut off */
+    bool unjudged; /* found down and without a published id: perhaps its remove after a hibernate was cut off */
     bool recheck_running;
     struct cc_mutex work; /* UpdatePod, retry, delete: one at a time */
     struct cc_mutex annotation_writes, status_writes;

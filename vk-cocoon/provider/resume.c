@@ -31,8 +31,8 @@ enum vk_resume vk_resume_choose(const struct cc_pod *pod, const struct vk_vm *vm
     if (cc_text_equal(state, CC_STATE_FAILED) && (cc_text_is_empty(mark) || cc_text_equal(mark, "done")) &&
         cc_generation_of(annotations, CC_KEY_LIFECYCLE_GENERATION) < cc_generation_of(annotations, CC_KEY_GENERATION))
         return VK_RESUME_READY_WAIT;
-    /* No state at all is unfinished too: a VM adopted by name whose pod never got `creating` written, since the daemon or
-     * the API server went away first. Nobody else would ever make it ready. */
+    /* No state at all is unfinished too: a VM adopted by name whose pod never got `creating` written, since the daemon
+     * or the API server went away first. Nobody else would ever make it ready. */
     if (!cc_text_equal(state, CC_STATE_CREATING) && !cc_text_is_empty(state))
         return VK_RESUME_NONE;
     if (cc_text_equal(mark, "failed"))

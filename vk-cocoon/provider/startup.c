@@ -166,8 +166,8 @@ static void take_managed(struct startup *startup, const struct cc_pod *pod, cons
     if (listed && by_name) {
         /* A create or wake that was called failed and left its VM behind: its next try would have adopted it. */
         entry->unjudged = !wants_sleep && !vk_vm_is_running(entry->vm);
-        /* That its id was cleared is what tells a remove that was cut off from a guest that went down: it stays so until
-         * that is settled. */
+        /* That its id was cleared is what tells a remove that was cut off from a guest that went down: it stays so
+         * until that is settled. */
         entry->endpoint_hidden = wants_sleep || entry->unjudged;
         if (!wants_sleep && !entry->unjudged && cc_text_equal(vk_entry_state(entry), CC_STATE_FAILED))
             vk_lifecycle_publish(startup->provider, entry, pod, CC_STATE_CREATING, "");

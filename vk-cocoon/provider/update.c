@@ -78,8 +78,7 @@ void vk_ready_again(struct vk_provider *provider, struct vk_entry *entry, const 
     vk_lifecycle_publish(provider, entry, pod, CC_STATE_CREATING, "");
     if (vk_entry_is(entry, pod->base.meta.uid) && entry->vm) {
         vk_endpoint_publish(provider, entry);
-        vk_task_start(provider, "ready wait", false, recover_run, vk_job_new(provider, entry, op, false),
-                      vk_job_free);
+        vk_task_start(provider, "ready wait", false, recover_run, vk_job_new(provider, entry, op, false), vk_job_free);
     }
     cc_pod_unref(pod);
 }

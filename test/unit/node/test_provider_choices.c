@@ -151,7 +151,8 @@ END_TEST
 #define STATE(text) "'vm.cocoonstack.io/lifecycle-state':'" text "'"
 #define MARK(text) "'vm.cocoonstack.io/post-clone-state':'" text "'"
 #define GENERATIONS(observed, wanted)                                                                                  \
-    "'vm.cocoonstack.io/lifecycle-observed-generation':'" observed "','cocoonset.cocoonstack.io/generation':'" wanted "'"
+    "'vm.cocoonstack.io/lifecycle-observed-generation':'" observed "','cocoonset.cocoonstack.io/generation':'" wanted  \
+    "'"
 #define WINDOWS "'cocoonset.cocoonstack.io/os':'windows','vm.cocoonstack.io/backend':'cloud-hypervisor'"
 #define SLEEP "'vm.cocoonstack.io/hibernate':'true'"
 

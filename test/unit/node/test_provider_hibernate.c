@@ -436,8 +436,8 @@ static void owed_remove_ends_in_hibernated(struct provider_bench *bench) {
 }
 BENCH_TEST(hibernate__owed_remove_ends_in_hibernated, owed_remove_ends_in_hibernated)
 
-/* The remove was owed because nobody knew what became of the VM. It turns out to run: it has gone on since its snapshot, so
- * it is saved again. */
+/* The remove was owed because nobody knew what became of the VM. It turns out to run: it has gone on since its
+ * snapshot, so it is saved again. */
 static void owed_remove_finds_it_running(struct provider_bench *bench) {
     make(bench, RUN_POD);
     fake_host_fail_nth(bench->host, "vm rm", 1, (struct fake_fault){.kind = FAKE_FAIL});
@@ -487,8 +487,8 @@ static void sleep_withdrawn_before_ready(struct provider_bench *bench) {
 }
 BENCH_TEST(update__sleep_withdrawn_before_ready, sleep_withdrawn_before_ready)
 
-/* A wake is called failed and leaves its VM running; before the next try the pod shall sleep again. It is not asleep: the
- * VM is saved anew. */
+/* A wake is called failed and leaves its VM running; before the next try the pod shall sleep again. It is not asleep:
+ * the VM is saved anew. */
 static void asleep_is_looked_at(struct provider_bench *bench) {
     make_asleep(bench, RUN_POD);
     fake_host_fail_nth(bench->host, "vm clone", 1, (struct fake_fault){.kind = FAKE_FAIL_AFTER});
@@ -502,8 +502,8 @@ static void asleep_is_looked_at(struct provider_bench *bench) {
 }
 BENCH_TEST(settle__a_vm_that_is_there_is_not_asleep, asleep_is_looked_at)
 
-/* The remove after a durable snapshot stopped half-way, the daemon died, and the pod is wanted awake: what lies there is an
- * empty shell. A start would boot it anew; the guest is in its snapshot. */
+/* The remove after a durable snapshot stopped half-way, the daemon died, and the pod is wanted awake: what lies there
+ * is an empty shell. A start would boot it anew; the guest is in its snapshot. */
 static void half_removed_and_wanted_awake(struct provider_bench *bench) {
     make(bench, RUN_POD);
     fake_host_fail_nth(bench->host, "vm rm", 1, (struct fake_fault){.kind = FAKE_FAIL});

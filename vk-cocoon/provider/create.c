@@ -260,6 +260,13 @@ static int create_locked(struct create *create, struct cc_err *err) {
     }
     vk_entry_track(provider, entry, create->pod);
     vk_lifecycle_publish(provider, entry, create->pod, CC_STATE_CREATING, "");
+    /* The API server has no such pod any more: what was delivered is old (after an eviction or a final DELETE of our
+     * own, for one), and a VM made for it would belong to nobody. */
+    if (!entry->intent.present) {
+        if (vk_entry_is(entry, uid_of(create)) && !entry->vm)
+            vk_entry_untrack(provider, entry);
+        return cc_err_set(err, CC_CONFLICT, "pod %s is no longer there", entry->key);
+    }
     if (vk_is_macos_guest(&create->spec)) {
         rc = cc_err_set(err, CC_UNSUPPORTED, "macOS guest %s is not supported by this node", create->spec.vm_name);
         fail(create, "CreateBringUpFailed", false, err);

@@ -479,6 +479,20 @@ static void failed_run_can_end_ready(struct provider_bench *bench) {
 BENCH_TEST(create__failed_run_can_end_ready, failed_run_can_end_ready)
 
 /* The CLI reported a failure, yet the VM is there: it is used, not doubled. */
+/* A watch that lags delivers a pod that is gone: no VM is made for it. */
+static void gone_pod_gets_no_vm(struct provider_bench *bench) {
+    struct cc_err err = {0};
+
+    put(bench, RUN_POD);
+    const struct cc_pod *pod = provider_bench_pod(bench, "demo-0");
+    ck_assert(fake_kube_drop(bench->server, "pods", "ns", "demo-0"));
+    ck_assert_int_eq(vk_provider_create(bench->provider, pod, &err), CC_CONFLICT);
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 0);
+    ck_assert_ptr_null(vk_provider_get(bench->provider, "ns", "demo-0"));
+    cc_pod_unref(pod);
+}
+BENCH_TEST(create__gone_pod_gets_no_vm, gone_pod_gets_no_vm)
+
 /* Decision 48: untracked, shall sleep, and its state is in the registry. A fork source is no conflict then. */
 static void asleep_is_not_booted(struct provider_bench *bench) {
     provider_bench_publish(bench, N, "hibernate", 42, "r/y:1", NULL, false);
@@ -572,6 +586,7 @@ int main(void) {
     tcase_add_test(tcase, create__cancelled_leader_leaves_alone);
     tcase_add_test(tcase, create__backend_must_match);
     tcase_add_test(tcase, create__failed_run_can_end_ready);
+    tcase_add_test(tcase, create__gone_pod_gets_no_vm);
     tcase_add_test(tcase, create__asleep_is_not_booted);
     tcase_add_test(tcase, create__lost_answer_makes_no_second_vm);
     tcase_add_test(tcase, create__late_writer_of_a_predecessor_is_dropped);

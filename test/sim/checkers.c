@@ -116,12 +116,15 @@ void sim_check_lease_release(struct sim_daemon *daemon, const char *mac) {
 }
 
 /* A fork starts at the baseline of the main that lives, not of one before it. */
-void sim_check_fork(struct sim_daemon *daemon, const char *snapshot) {
+void sim_check_fork(struct sim_daemon *daemon, const char *vm_name, const char *snapshot) {
     struct sim_world *world = daemon->world;
+    struct sim_vm *fork = sim_ledger_vm(world, vm_name);
     bool is_fork = strncmp(snapshot, CC_FORK_PREFIX, strlen(CC_FORK_PREFIX)) == 0;
     struct sim_vm *main = is_fork ? sim_ledger_vm(world, snapshot + strlen(CC_FORK_PREFIX)) : NULL;
 
-    if (!main || !fake_host_has_snapshot(world->hosts[daemon->index], snapshot))
+    /* What a lagging watch makes for a pod that is on its way out goes with it. */
+    if (!main || !fork || is_pod_deleting(world, fork) ||
+        !fake_host_has_snapshot(world->hosts[daemon->index], snapshot))
         return;
     uint64_t baseline = fake_host_snapshot_memory(world->hosts[daemon->index], snapshot);
     if (baseline < main->birth)

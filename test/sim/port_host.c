@@ -225,7 +225,7 @@ static int vm_remove(void *ctx, const char *id, struct cc_err *err) {
 static int vm_clone(void *ctx, const struct vk_clone_options *options, const struct vk_vm **ret, struct cc_err *err) {
     const struct vk_vm *vm = NULL;
     if (!daemon_of(ctx)->is_dead && options->snapshot)
-        sim_check_fork(daemon_of(ctx), options->snapshot);
+        sim_check_fork(daemon_of(ctx), options->name, options->snapshot);
     int rc = after_call(daemon_of(ctx), host_ops(ctx)->clone(ctx, options, &vm, err), err);
 
     if (rc == 0)

@@ -129,7 +129,7 @@ static bool vm_rests(struct look *look, const struct sim_vm *vm, const json_t *s
 static bool has_nothing_to_sleep(struct sim_world *world, const struct sim_vm *vm, const json_t *pod) {
     return cc_text_equal(sim_annotation(pod, CC_KEY_LIFECYCLE_STATE), CC_STATE_FAILED) &&
            !node_of_live(world, vm->name) &&
-           (!has_tag(world, vm->name) || sim_ledger_tag_value(world, vm->name) < vm->value);
+           (vm->may_lose || !has_tag(world, vm->name) || sim_ledger_tag_value(world, vm->name) < vm->value);
 }
 
 /* Its VM was lost on the way to sleep, and then it was asked to wake: there is nothing to wake it from. The set is

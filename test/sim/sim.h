@@ -195,7 +195,7 @@ void sim_check_tag_delete(struct sim_daemon *daemon, const char *repository, con
 void sim_check_vm_remove(struct sim_daemon *daemon, const char *vm_name);
 void sim_check_lease_release(struct sim_daemon *daemon, const char *mac);
 /* A clone of that snapshot is about to be made. */
-void sim_check_fork(struct sim_daemon *daemon, const char *snapshot);
+void sim_check_fork(struct sim_daemon *daemon, const char *vm_name, const char *snapshot);
 void sim_doubt_open(struct sim_daemon *daemon, const char *kind, const char *what);
 void sim_doubt_settle(struct sim_daemon *daemon, const char *kind, const char *what);
 bool sim_doubt_is_open(const struct sim_daemon *daemon, const char *kind, const char *what);

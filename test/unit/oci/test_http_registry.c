@@ -575,11 +575,11 @@ static void timed_all(void *arg CC_UNUSED) {
                                  cc_fiber_start(cc_loop_current(), "upload", timed_upload, &upload)};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(fibers); i++)
         cc_fiber_join(fibers[i]);
-    ck_assert(head.rc == 0 && head.present && head.ms >= 4000 && head.ms < 8000);
+    ck_assert(head.rc == 0 && head.present && head.ms >= 4000 && (head.ms < 8000 || cc_test_is_slow()));
     CC_VECTOR("04-61");
-    ck_assert(get.rc == 0 && get.ms >= 4000 && get.ms < 8000);
+    ck_assert(get.rc == 0 && get.ms >= 4000 && (get.ms < 8000 || cc_test_is_slow()));
     CC_VECTOR("05-16.51");
-    ck_assert(upload.rc == 0 && upload.ms >= 1000 && upload.ms < 4000);
+    ck_assert(upload.rc == 0 && upload.ms >= 1000 && (upload.ms < 4000 || cc_test_is_slow()));
     CC_VECTOR("05-16.52");
 }
 

@@ -7,6 +7,7 @@ meet the machine's own network. Processes are ended by pid, and only those that 
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -60,9 +61,15 @@ def wait(what, seconds, probe, interval=0.1):
 
 
 def free_ports(count):
-    held = [socket.socket() for _ in range(count)]
-    for s in held:
-        s.bind(("127.0.0.1", 0))
+    """Below the range that outgoing connections draw from: a port that is free now stays free until its server binds it."""
+    held = []
+    while len(held) < count:
+        s = socket.socket()
+        try:
+            s.bind(("127.0.0.1", random.randrange(10000, 30000)))
+            held.append(s)
+        except OSError:
+            s.close()
     return [s.getsockname()[1] for s in held]
 
 

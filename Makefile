@@ -217,7 +217,7 @@ sim: ## SEEDS random runs of the whole system under faults, on all cores; FIRST=
 	@$(SIMULATOR) --runs $(or $(SEEDS),500) $(if $(FIRST),--first $(FIRST))
 sim-check: ## what `make check` runs of it: a fixed list of seeds, 200 fresh ones, two scenarios in every way
 	@$(MAKE) --no-print-directory -j$(shell nproc) $(SIMULATOR)
-	@$(SIMULATOR) --crash-points sleep > /dev/null 2>&1 || $(SIMULATOR) --crash-points sleep
+	@$(SIMULATOR) --crash-points sleep
 	@$(SIMULATOR) --runs 100 --first 1 --brief
 	@$(SIMULATOR) --runs 200 --brief
 sim-crash-points: ## every call of every scripted scenario, failed in every way

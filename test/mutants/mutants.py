@@ -77,11 +77,6 @@ MUTANTS = [
                    "generation < 0)")],
     },
     {
-        "name": "old-report-believed",
-        "why": "'hibernated' of an earlier round",
-        "edits": [(OP + "suspend.c", " || lifecycle.observed_generation < generation)", " || generation < 0)")],
-    },
-    {
         "name": "compensation-without-inspect",
         "why": "a failed `vm rm` may have stopped the guest: its tag is all there is",
         "edits": [(VK + "hibernate.c", "    if (rc == 0 && vk_vm_is_running(now)) {", "    if (rc == 0 || !now) {")],

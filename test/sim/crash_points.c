@@ -38,7 +38,8 @@ static void done(void *ctx, uint64_t number, const struct sim_result *result) {
            result->message, points->scenario->name, (unsigned long long)options.crash_call, options.crash_way);
 }
 
-static int64_t run_scenario(const struct sim_scenario *scenario, unsigned processes, uint64_t failures_max) {
+static int64_t run_scenario(const struct sim_scenario *scenario, unsigned processes, uint64_t failures_max,
+                            uint64_t *runs) {
     struct points points = {.scenario = scenario};
     struct sim_options plain = {.seed = SEED, .scenario = scenario};
     struct sim_result result;
@@ -58,6 +59,7 @@ static int64_t run_scenario(const struct sim_scenario *scenario, unsigned proces
         .ctx = &points,
     };
     uint64_t failures = sim_fleet_run(&fleet);
+    *runs += fleet.count;
     printf("%-16s %5llu calls %6llu runs %4llu failures   (%s)\n", scenario->name, (unsigned long long)result.calls,
            (unsigned long long)fleet.count, (unsigned long long)failures, scenario->goal);
     return (int64_t)failures;
@@ -66,17 +68,19 @@ static int64_t run_scenario(const struct sim_scenario *scenario, unsigned proces
 int64_t sim_crash_points(const char *name, unsigned processes, uint64_t failures_max) {
     int64_t failures = 0;
     size_t played = 0;
+    uint64_t runs = 0;
 
     for (size_t i = 0; i < sim_scenario_count; i++) {
         if (strcmp(name, "all") != 0 && strcmp(name, sim_scenarios[i].name) != 0)
             continue;
         played++;
-        failures += run_scenario(&sim_scenarios[i], processes, failures_max);
+        failures += run_scenario(&sim_scenarios[i], processes, failures_max, &runs);
         if (failures_max > 0 && failures >= (int64_t)failures_max)
             break;
     }
     if (played == 0)
         return -1;
-    printf("%zu scenarios, %lld failures\n", played, (long long)failures);
+    printf("crash points of %zu scenarios: %lld passed, %lld failed\n", played, (long long)runs - (long long)failures,
+           (long long)failures);
     return failures;
 }

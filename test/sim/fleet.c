@@ -86,7 +86,7 @@ static double seconds_since(const struct timespec *start) {
 }
 
 static void show(struct tallying *tallying, bool last) {
-    if (tallying->fleet->is_quiet || (!last && seconds_since(&tallying->shown) < 1))
+    if (tallying->fleet->is_quiet || !isatty(STDERR_FILENO) || (!last && seconds_since(&tallying->shown) < 1))
         return;
     clock_gettime(CLOCK_MONOTONIC, &tallying->shown);
     double seconds = seconds_since(&tallying->start);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "cocoonset/controller.h"
+#include "hibernation/controller.h"
 #include "kube/event_recorder.h"
 #include "kube/leader.h"
 #include "kube/watch_cache.h"
@@ -24,15 +25,11 @@ struct sim_operator_core {
     struct cc_cache *sets, *pods, *hibernations;
     size_t hibernations_by_pod;
     struct op_cocoonset *cocoonset;
+    struct op_hibernation *hibernation;
     struct cc_event elected;
     char identity[48];
     struct cc_fiber *election, *work;
 };
-
-CC_NO_YIELD static const char *index_by_pod(const struct cc_object *object, struct cc_arena *arena) {
-    const char *pod = cc_cocoonhibernation_of(object)->pod_name;
-    return cc_text_is_empty(pod) ? NULL : cc_arena_printf(arena, "%s/%s", object->meta.namespace, pod);
-}
 
 /* Decision 80. */
 static bool keep_pod(void *ctx, const struct cc_object *object) {
@@ -54,7 +51,7 @@ static void set_up(struct sim_operator_core *core) {
     core->metrics = cc_metrics_new();
     core->events = cc_event_recorder_new(world->loop, &core->daemon->kube, "cocoon-operator", "");
     core->hibernations = new_cache(core, &cc_cocoonhibernation_resource, NULL);
-    core->hibernations_by_pod = cc_cache_add_index(core->hibernations, index_by_pod);
+    core->hibernations_by_pod = cc_cache_add_index(core->hibernations, op_hibernation_index_by_pod);
     core->pods = new_cache(core, &cc_pod_resource, keep_pod);
     core->sets = new_cache(core, &cc_cocoonset_resource, NULL);
     struct op_cocoonset_options options = {
@@ -68,6 +65,18 @@ static void set_up(struct sim_operator_core *core) {
         .workers = WORKERS,
     };
     core->cocoonset = op_cocoonset_new(world->loop, &options);
+    struct op_hibernation_options hibernation = {
+        .kube = &core->daemon->kube,
+        .sets = core->sets,
+        .pods = core->pods,
+        .hibernations = core->hibernations,
+        .hibernations_by_pod = core->hibernations_by_pod,
+        .registry = world->has_registry ? &core->daemon->registry : NULL,
+        .events = core->events,
+        .metrics = core->metrics,
+        .workers = WORKERS,
+    };
+    core->hibernation = op_hibernation_new(world->loop, &hibernation);
 }
 
 CC_YIELDS static int sync_caches(struct sim_operator_core *core, struct cc_err *err) {
@@ -114,12 +123,29 @@ CC_YIELDS static void elect(void *arg) {
         cc_event_set(&core->daemon->ended);
 }
 
+CC_YIELDS static int run_cocoonset(void *arg, struct cc_err *err) {
+    return op_cocoonset_run(((struct sim_operator_core *)arg)->cocoonset, err);
+}
+
+CC_YIELDS static int run_hibernation(void *arg, struct cc_err *err) {
+    return op_hibernation_run(((struct sim_operator_core *)arg)->hibernation, err);
+}
+
+CC_YIELDS static int run_controllers(struct sim_operator_core *core, struct cc_err *err) {
+    struct cc_group group;
+
+    cc_group_init(&group, 0);
+    cc_ignore(cc_group_go(&group, "cocoonsets", run_cocoonset, core, NULL), "the error comes with the wait");
+    cc_ignore(cc_group_go(&group, "cocoonhibernations", run_hibernation, core, NULL), "the error comes with the wait");
+    return cc_group_wait(&group, err);
+}
+
 CC_YIELDS static void work(void *arg) {
     struct sim_operator_core *core = arg;
     struct cc_err err = {0};
     int rc = cc_event_wait(&core->elected, &err);
     if (rc == 0)
-        rc = op_cocoonset_run(core->cocoonset, &err);
+        rc = run_controllers(core, &err);
     if (rc != 0 && rc != CC_CANCELED)
         cc_event_set(&core->daemon->ended);
 }
@@ -152,6 +178,7 @@ void sim_operator_free(struct sim_daemon *daemon) {
     cc_cache_free(core->pods);
     cc_cache_free(core->sets);
     cc_cache_free(core->hibernations);
+    op_hibernation_free(core->hibernation);
     op_cocoonset_free(core->cocoonset);
     cc_fiber_join_p(&core->election);
     cc_event_recorder_free(core->events);

@@ -265,7 +265,8 @@ static void look_at_pod_patch(struct sim_daemon *daemon, const char *pod, const 
         note_writer(daemon, key);
     const json_t *set = vm ? sim_set(daemon->world, vm->set) : NULL;
     /* A new leader whose caches lag may still see a suspend that is over, with its record. */
-    if (set && cc_text_equal(cc_json_text(annotations, CC_KEY_HIBERNATE), "true") &&
+    if (set && !sim_hibernation_of(daemon->world, pod) &&
+        cc_text_equal(cc_json_text(annotations, CC_KEY_HIBERNATE), "true") &&
         cc_json_bool(cc_json_member(set, "spec"), "suspend") && !sim_is_recorded(set, vm))
         sim_violation(daemon->world, "c", "%s asks pod %s to hibernate, which no reclaim record lists", daemon->name,
                       pod);

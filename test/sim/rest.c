@@ -75,7 +75,7 @@ static bool is_gone(struct look *look, const struct sim_vm *vm, const json_t *se
         return not_yet(look, "pod %s is there, and nobody asks for it", vm->pod);
     if (node && look->world->destroys_orphans)
         return not_yet(look, "vm %s is on %s without an owner", vm->name, node);
-    if (has_tag(look->world, vm->name) && !sim_is_recorded(set, vm))
+    if (has_tag(look->world, vm->name) && !sim_is_recorded(set, vm) && !sim_hibernation_of(look->world, vm->pod))
         return not_yet(look, "tag :hibernate of %s is there without an owner", vm->name);
     return true;
 }

@@ -262,6 +262,8 @@ void sim_trace_end(struct sim_world *world);
 CC_YIELDS void sim_cluster_run(void *arg);   /* scheduler, garbage, node lifecycle, bookmarks, growth */
 CC_YIELDS void sim_disasters_run(void *arg); /* faults that are not drawn per call */
 CC_YIELDS void sim_users_run(void *arg);
+const json_t *sim_hibernation_of(const struct sim_world *world, const char *pod); /* a CocoonHibernation, or NULL */
+void sim_users_settle(struct sim_world *world); /* nobody wants single pods asleep any more */
 void sim_faults_draw(struct sim_world *world);
 void sim_faults_end(struct sim_world *world); /* heals everything */
 

@@ -60,7 +60,10 @@
     X(ADD_TOOLBOX, "add a toolbox")                                                                                    \
     X(REMOVE_TOOLBOX, "remove a toolbox")                                                                              \
     X(DELETE_AWAKE_POD, "delete a pod that is awake")                                                                  \
-    X(DELETE_ASLEEP_POD, "delete a pod that is asleep")
+    X(DELETE_ASLEEP_POD, "delete a pod that is asleep")                                                                \
+    X(HIBERNATE_POD, "put a pod to sleep by CocoonHibernation")                                                        \
+    X(WAKE_POD, "wake a pod by CocoonHibernation")                                                                     \
+    X(DELETE_HIBERNATION, "delete a CocoonHibernation")
 
 enum sim_fault {
 #define X(name, text, rate) SIM_##name,

@@ -14,6 +14,7 @@
 #define ACTION_MEAN_MS 14000
 #define SETS_PATH "/apis/cocoonset.cocoonstack.io/v1/namespaces/" SIM_NAMESPACE "/cocoonsets"
 #define PODS_PATH "/api/v1/namespaces/" SIM_NAMESPACE "/pods"
+#define HIBERNATIONS_PATH "/apis/cocoonset.cocoonstack.io/v1/namespaces/" SIM_NAMESPACE "/cocoonhibernations"
 
 static const char *const set_names[SETS] = {"a", "b", "c", "d", "e"};
 
@@ -213,6 +214,58 @@ static bool delete_any_pod(struct sim_world *world, const char *set, enum sim_ac
     return sim_user_delete_pod(world, vm->pod);
 }
 
+/* --- CocoonHibernations, named after their pods ---------------------------------------------------------------------
+ */
+
+const json_t *sim_hibernation_of(const struct sim_world *world, const char *pod) {
+    return fake_kube_get(world->api, "cocoonhibernations", SIM_NAMESPACE, pod);
+}
+
+static bool set_desire(struct sim_world *world, const char *pod, const char *desire) {
+    const json_t *present = sim_hibernation_of(world, pod);
+    char path[160];
+    char *text cc_cleanup(cc_free_p) =
+        present ? cc_xasprintf("{'spec':{'desire':'%s'}}", desire)
+                : cc_xasprintf("{'apiVersion':'cocoonset.cocoonstack.io/v1','kind':'CocoonHibernation','metadata':"
+                               "{'name':'%s','namespace':'%s'},'spec':{'podRef':{'name':'%s'},'desire':'%s'}}",
+                               pod, SIM_NAMESPACE, pod, desire);
+    json_t *body cc_cleanup(cc_json_decref_p) = sim_json(text);
+
+    snprintf(path, sizeof path, HIBERNATIONS_PATH "/%s", pod);
+    return present ? send(world, "PATCH", path, "application/merge-patch+json", body)
+                   : send(world, "POST", HIBERNATIONS_PATH, NULL, body);
+}
+
+static bool hibernate_any_pod(struct sim_world *world, const char *set, enum sim_action *ret) {
+    uint64_t left = sim_random_below(&world->users_random, 4);
+    const struct sim_vm *vm = world->vms;
+    char path[160];
+
+    *ret = SIM_ACTION_COUNT;
+    while (vm && (strcmp(vm->set, set) != 0 || !sim_pod(world, vm->pod) || left-- > 0))
+        vm = vm->next;
+    if (!vm || !world->has_registry)
+        return false;
+    const json_t *present = sim_hibernation_of(world, vm->pod);
+    const char *desire = cc_json_text(cc_json_member(present, "spec"), "desire");
+
+    if (present && sim_random_below(&world->users_random, 4) == 0) {
+        *ret = SIM_DELETE_HIBERNATION;
+        snprintf(path, sizeof path, HIBERNATIONS_PATH "/%s", vm->pod);
+        return send(world, "DELETE", path, NULL, NULL);
+    }
+    *ret = cc_text_equal(desire, "Hibernate") ? SIM_WAKE_POD : SIM_HIBERNATE_POD;
+    return set_desire(world, vm->pod, *ret == SIM_WAKE_POD ? "Wake" : "Hibernate");
+}
+
+void sim_users_settle(struct sim_world *world) {
+    for (const struct sim_vm *vm = world->vms; vm; vm = vm->next) {
+        const json_t *present = sim_hibernation_of(world, vm->pod);
+        if (cc_text_equal(cc_json_text(cc_json_member(present, "spec"), "desire"), "Hibernate"))
+            set_desire(world, vm->pod, "Wake");
+    }
+}
+
 static bool suspend(struct sim_world *world, const char *name, enum sim_action *ret) {
     bool is_suspended = cc_json_bool(cc_json_member(sim_set(world, name), "spec"), "suspend");
 
@@ -256,6 +309,11 @@ static void act(struct sim_world *world) {
         case 7:
         case 8:
             done = delete_any_pod(world, name, &action);
+            break;
+        case 9:
+        case 10:
+        case 11:
+            done = hibernate_any_pod(world, name, &action);
             break;
         default:
             done = suspend(world, name, &action);

@@ -119,6 +119,7 @@ CC_YIELDS static void random_story(struct sim_world *world) {
     sim_faults_end(world);
     cc_fiber_join_p(&users);
     cc_fiber_join_p(&disasters);
+    sim_users_settle(world);
     sim_await_rest(world, REST_LIMIT_MS);
 }
 

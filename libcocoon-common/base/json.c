@@ -116,8 +116,8 @@ void cc_json_strmap(const json_t *object, struct cc_arena *arena, struct cc_strm
     ret->items = CC_ARENA_ARRAY(arena, struct cc_pair, ret->capacity);
     json_object_foreach ((json_t *)object, key, value) {
         if (json_is_string(value))
-            ret->items[ret->count++] = (struct cc_pair){cc_arena_strdup(arena, key),
-                                                        cc_arena_strdup(arena, json_string_value(value))};
+            ret->items[ret->count++] =
+                (struct cc_pair){cc_arena_strdup(arena, key), cc_arena_strdup(arena, json_string_value(value))};
     }
     qsort(ret->items, ret->count, sizeof *ret->items, compare_pairs);
 }

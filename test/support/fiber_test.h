@@ -35,7 +35,8 @@ struct cc_loop *cc_test_loop_seeded(uint64_t seed);
 /* Runs fn(arg) as the first fiber of the loop, then the loop; fails the test on left-over fibers. Frees nothing. */
 void cc_test_run_on(struct cc_loop *loop, cc_fiber_fn fn, void *arg);
 
-/* True under valgrind (CC_SLOW_MACHINE=1): checks of real durations and of the kernel's own limits are left out there. */
+/* True under valgrind (CC_SLOW_MACHINE=1): checks of real durations and of the kernel's own limits are left out there.
+ */
 bool cc_test_is_slow(void);
 /* Step of exhaustive sweeps over call numbers: 1, or $CC_SWEEP_STEP where every instruction is slow (valgrind). */
 int cc_test_sweep_step(void);

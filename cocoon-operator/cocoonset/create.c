@@ -239,6 +239,10 @@ int op_create_restored_main(struct op_pass *pass, const char *preferred_node, en
                             struct cc_err *err) {
     json_t *pod cc_cleanup(cc_json_decref_p) = NULL;
     struct blueprint blueprint;
+    /* The image rule was asked for the spec that the pass began with. The answer to a write since may have brought an
+     * edit, and a pod of another image would be refused over that snapshot for good. */
+    if (pass->set->base.meta.generation != pass->generation)
+        return cc_err_set(err, CC_CONFLICT, "the spec was edited before the main agent could be restored");
     int rc = build_main(pass, preferred_node, &pod, &blueprint, err);
     if (rc == 0)
         rc = post(pass, &blueprint, true, ret, err);

@@ -372,9 +372,35 @@ static void all_pods_gone_while_suspended(void *arg) {
     op_test_end(&t);
 }
 
+static void edit_under_the_pass(void *ctx, const char *method, const char *path) {
+    struct op_test *t = (struct op_test *)ctx;
+
+    if (strcmp(method, "PATCH") == 0 && strstr(path, "/demo/status") && !op_has_pod(t, "demo-0")) {
+        fake_kube_on_request(t->api, NULL, NULL);
+        op_edit_spec(t, 4, "{'hibernatePolicy':'release','agent':{'image':'" IMG2 "'}}");
+    }
+}
+
+/* The image is edited between the image rule and the create: no pod of the new image is made over the old snapshot. */
+static void edited_before_the_restore(void *arg) {
+    struct op_test t;
+    (void)arg;
+
+    begin(&t, "Suspended", "node-a");
+    op_put_tag(&t, VM_M, "hibernate", IMG);
+    fake_kube_on_request(t.api, edit_under_the_pass, &t);
+    ck_assert_int_eq(op_pass(&t), CC_CONFLICT);
+    ck_assert(!op_has_pod(&t, "demo-0"));
+    ck_assert_int_le(op_passes(&t, 5), 5);
+    ck_assert_str_eq(op_annotation(&t, "pods", "demo-0", CC_KEY_IMAGE), IMG2);
+    ck_assert(!op_has_tag(&t, VM_M, "hibernate"));
+    op_test_end(&t);
+}
+
 static const cc_fiber_fn cases[] = {
     restored_beside_its_snapshot,  not_concerned,      a_stale_main_is_asked_for,       nothing_to_restore,
     a_restored_main_is_waited_for, the_wake_completes, a_stale_live_main_keeps_its_tag, all_pods_gone_while_suspended,
+    edited_before_the_restore,
 };
 
 START_TEST(wake__cases) {

@@ -48,6 +48,16 @@ static void record_unsuspend(struct op_pass *pass, struct op_owned_pod *const *a
         record->suspended = (struct cc_strlist){0};
 }
 
+/* A pod that the cache shows as staying may be on its way out by now; the answers to the writes tell. */
+static void note_leaving(struct op_pass *pass, struct op_owned_pod *const *asleep, size_t count) {
+    struct cc_reclaim_record *record = &pass->record;
+    for (size_t i = 0; i < count; i++) {
+        const char *vm_name = cc_pod_annotation(asleep[i]->pod, CC_KEY_VM_NAME);
+        if (cc_object_is_deleting(&asleep[i]->pod->base.meta) && cc_strlist_has(&record->suspended, vm_name))
+            cc_strlist_add_unique(&record->restore, &pass->arena, vm_name);
+    }
+}
+
 int op_unsuspend(struct op_pass *pass, struct cc_err *err) {
     size_t count;
     struct op_owned_pod **asleep = pods_to_wake(pass, &count);
@@ -60,6 +70,7 @@ int op_unsuspend(struct op_pass *pass, struct cc_err *err) {
     for (size_t i = 0; rc == 0 && i < count; i++)
         rc = op_pass_hibernate_pod(pass, asleep[i], false, err);
     if (rc == 0) {
+        note_leaving(pass, asleep, count);
         pass->record.suspended = (struct cc_strlist){0};
         rc = op_pass_write_record(pass, err);
     }

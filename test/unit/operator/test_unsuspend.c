@@ -207,6 +207,32 @@ START_TEST(unsuspend__a_missing_pod_is_owed_a_restore) {
 }
 END_TEST
 
+/* The cache shows a sleeping sub-agent that was deleted a moment ago: only the answer to the write tells. */
+static void a_leaving_pod_is_owed_a_restore(void *arg) {
+    struct op_test t;
+
+    (void)arg;
+    op_test_begin(&t, true);
+    op_put_set(&t, 2, SPEC_1, NULL);
+    op_annotate_set(&t, CC_KEY_HIBERNATE_RECLAIM, SUSPENDED_BOTH);
+    op_put_agent(&t, 0, P_SLEEPS);
+    op_put_agent(&t, 1, P_SLEEPS);
+    fake_kube_touch(t.api, "pods", "ns", "demo-1", "{'spec':{'nodeName':'n1','terminationGracePeriodSeconds':30}}");
+    op_settle();
+    fake_kube_hold_watches(t.api, true);
+    ck_assert_int_eq(fake_kube_request(t.api, "DELETE", "/api/v1/namespaces/ns/pods/demo-1", NULL, NULL, NULL), 200);
+    ck_assert_int_eq(unsuspend(&t), 0);
+    ck_assert_str_eq(record_of(&t),
+                     "{\"generation\":2,\"vms\":[\"" VM_M "\",\"" VM_S1 "\"],\"restore\":[\"" VM_S1 "\"]}");
+    fake_kube_hold_watches(t.api, false);
+    op_test_end(&t);
+}
+
+START_TEST(unsuspend__a_leaving_pod_is_owed_a_restore) {
+    cc_test_run_virtual(a_leaving_pod_is_owed_a_restore, NULL);
+}
+END_TEST
+
 #define RECORD_2 "{\"generation\":2,\"vms\":[\"" VM_M "\"]}"
 
 static void only_a_woken_vm_gives_its_tag_back(void *arg) {
@@ -417,7 +443,8 @@ END_TEST
 OP_SUITE_MAIN("operator unsuspend", unsuspend__a_stale_pod_keeps_its_tag, unsuspend__clears_every_request,
               unsuspend__a_clean_set_costs_nothing, unsuspend__stale_pods_do_not_rewrite_the_record,
               unsuspend__record_before_annotations, unsuspend__hibernations_keep_their_pods,
-              unsuspend__a_missing_pod_is_owed_a_restore, unsuspend__only_a_woken_vm_gives_its_tag_back,
-              unsuspend__each_vm_for_itself, unsuspend__the_last_vm_takes_the_record_along,
+              unsuspend__a_missing_pod_is_owed_a_restore, unsuspend__a_leaving_pod_is_owed_a_restore,
+              unsuspend__only_a_woken_vm_gives_its_tag_back, unsuspend__each_vm_for_itself,
+              unsuspend__the_last_vm_takes_the_record_along,
               unsuspend__a_toolbox_deleted_asleep_comes_back_with_its_state,
               unsuspend__a_main_deleted_while_suspending_is_restored)

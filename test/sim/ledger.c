@@ -211,8 +211,10 @@ static void note_birth(struct sim_world *world, struct sim_vm *vm, struct fake_v
         sim_violation(world, "a", "vm %s came up on node-%zu with memory %llu, but %llu is owed", vm->name, host,
                       (unsigned long long)live->memory, (unsigned long long)owed);
     }
-    if (owed == 0 || live->memory < vm->birth)
+    if (owed == 0)
         vm->birth = live->memory;
+    else if (live->memory < vm->birth)
+        vm->birth = 0; /* an older life goes on; when it began is forgotten */
     sim_trace(world, "ledger", "%s came up on node-%zu with memory %llu (owed %llu%s%s)", vm->name, host,
               (unsigned long long)live->memory, (unsigned long long)owed, may_lose ? ", may lose: " : "",
               may_lose ? vm->why : "");

@@ -160,6 +160,7 @@ static int judge_failed_remove(struct hibernate *work, struct cc_err *err) {
     cc_ignore(cc_err_wrap(err, "remove vm %s", work->vm_id), "the code is kept");
     if (rc == 0 && vk_vm_is_running(now)) {
         vk_vm_unref(now);
+        work->entry->remove_owed = false;
         compensate(work);
         return err->code;
     }
@@ -175,7 +176,7 @@ static int remove_and_report(struct hibernate *work, bool was_cleared, struct cc
     int rc = vk_remove_seen(work->provider, work->vm_id, err);
 
     if (rc != 0 && rc != CC_NOT_FOUND) {
-        work->entry->remove_owed = false;
+        /* What was owed stays owed until it is known better: its exit event must not start the VM meanwhile. */
         rc = judge_failed_remove(work, err);
         if (rc != 0)
             return failed(work, "HibernateRemoveFailed", rc);

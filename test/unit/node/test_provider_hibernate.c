@@ -418,6 +418,33 @@ static void half_removed(struct provider_bench *bench) {
 }
 BENCH_TEST(hibernate__half_removed_is_finished_not_started, half_removed)
 
+/* A wake tries the owed remove again, which fails again. The exit that this causes must not start the VM: it would boot
+ * anew, and pass for the guest whose snapshot is then given up. */
+static void half_removed_again(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    fake_host_fail_nth(bench->host, "vm rm", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    fake_host_fail_nth(bench->host, "vm rm", 2, (struct fake_fault){.kind = FAKE_FAIL});
+    fake_host_set_latency(bench->host, "vm rm", 1000);
+    provider_bench_annotate(bench, "demo-0", SLEEP);
+    struct cc_fiber *fiber = cc_fiber_start(bench->loop, "update", cancelled_update, bench);
+    while (fake_host_calls(bench->host, "vm rm") == 0)
+        provider_bench_sleep(10);
+    fake_host_set_vm_state(bench->host, N, "stopped", true);
+    cc_fiber_join(fiber);
+    fake_host_fail_nth(bench->host, "vm inspect", 2, (struct fake_fault){.kind = FAKE_DELAY, .delay_ms = 5000});
+    provider_bench_annotate(bench, "demo-0", CC_KEY_HIBERNATE);
+    fiber = cc_fiber_start(bench->loop, "update", cancelled_update, bench);
+    while (fake_host_calls(bench->host, "vm rm") == 1)
+        provider_bench_sleep(10);
+    provider_bench_sleep(1500); /* the remove has failed, and nobody knows yet what it did */
+    fake_host_emit(bench->host, VK_EVENT_DELETED, entry_of(bench)->vm);
+    cc_fiber_join(fiber);
+    provider_bench_sleep(20000);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm start"), 0);
+    is_awake(bench);
+}
+BENCH_TEST(hibernate__half_removed_twice_is_not_started, half_removed_again)
+
 /* The owed remove alone ends the hibernate, and then the pod says so: `failed` of the first try does not stay. */
 static void owed_remove_ends_in_hibernated(struct provider_bench *bench) {
     make(bench, RUN_POD);
@@ -902,6 +929,7 @@ static TCase *make_case(void) {
     tcase_add_test(tcase, hibernate__remove_that_did_nothing);
     tcase_add_test(tcase, hibernate__remove_that_did_work_is_success);
     tcase_add_test(tcase, hibernate__half_removed_is_finished_not_started);
+    tcase_add_test(tcase, hibernate__half_removed_twice_is_not_started);
     tcase_add_test(tcase, hibernate__retries_with_growing_delay);
     tcase_add_test(tcase, hibernate__forgotten_pod_is_owed_nothing);
     tcase_add_test(tcase, hibernate__refused_nic_drop_is_owed);

@@ -10,9 +10,20 @@
 /* --- making it
  * ----------------------------------------------------------------------------------------------------------- */
 
+/* One that went down meanwhile is started, as an adoption does; its name is taken, so that no second try could make
+ * another. Not for a restore: it may be what a remove left over, and the snapshot is the guest. */
+static int start_suspect(struct vk_provider *provider, const char *name, const struct vk_vm **ret, struct cc_err *err) {
+    const struct vk_runtime *runtime = &provider->options.runtime;
+    int rc = runtime->ops->start(runtime->ctx, name, err);
+
+    if (rc == 0)
+        rc = runtime->ops->inspect(runtime->ctx, name, ret, err);
+    return rc == 0 ? 0 : cc_err_wrap(err, "start vm %s of an earlier attempt", name);
+}
+
 /* A clone or run that failed may still have made the VM (a killed CLI, a lost answer). The next try looks before it
  * makes a second one. *ret NULL = nothing there that can be used. */
-static int look_for_suspect(struct vk_provider *provider, const char *name, const struct vk_vm **ret,
+static int look_for_suspect(struct vk_provider *provider, const char *name, bool is_restore, const struct vk_vm **ret,
                             struct cc_err *err) {
     const struct vk_runtime *runtime = &provider->options.runtime;
     struct vk_named *named = vk_named_find(provider, name, false);
@@ -42,7 +53,7 @@ static int look_for_suspect(struct vk_provider *provider, const char *name, cons
         return cc_err_set(err, CC_UNAVAILABLE, "vm %s is still being created by an earlier attempt", name);
     }
     vk_vm_unref(vm);
-    return 0;
+    return is_restore ? 0 : start_suspect(provider, name, ret, err);
 }
 
 static void suspect(struct vk_provider *provider, const char *name) {
@@ -269,7 +280,7 @@ int vk_bring_up(struct vk_provider *provider, struct vk_bring_up *bring_up, stru
         return rc;
     if (bring_up->path == VK_PATH_UNMANAGED)
         return adopt_unmanaged(bring_up, err);
-    rc = look_for_suspect(provider, bring_up->spec.vm_name, &bring_up->vm, err);
+    rc = look_for_suspect(provider, bring_up->spec.vm_name, bring_up->path == VK_PATH_RESTORE, &bring_up->vm, err);
     if (rc != 0 || bring_up->vm) {
         bring_up->label = "an earlier attempt";
         return rc;

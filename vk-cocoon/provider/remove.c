@@ -9,9 +9,11 @@ int vk_remove_seen(struct vk_provider *provider, const char *vm_id, struct cc_er
 
     if (rc != 0)
         return rc;
-    /* A look that says nothing does not outweigh the success. */
-    if (runtime->ops->inspect(runtime->ctx, vm_id, &now, NULL) != 0)
+    rc = runtime->ops->inspect(runtime->ctx, vm_id, &now, err);
+    if (rc == CC_NOT_FOUND)
         return 0;
+    if (rc != 0)
+        return cc_err_wrap(err, "inspect vm %s after its remove", vm_id);
     rc = cc_err_set(err, CC_PROTOCOL, "cocoon vm rm reported success and vm %s is still there in state %s", vm_id,
                     now->state);
     vk_vm_unref(now);

@@ -382,6 +382,20 @@ static void remove_skipped(struct provider_bench *bench) {
 }
 BENCH_TEST(hibernate__remove_that_did_nothing, remove_skipped)
 
+/* Nor is it believed where the look after it says nothing: the lease of a running guest would be released. */
+static void remove_skipped_unseen(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    fake_host_fail_nth(bench->host, "vm rm", 1, (struct fake_fault){.kind = FAKE_SKIP});
+    fake_host_fail_nth(bench->host, "vm inspect", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    ask_sleep(bench);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "release"), 0);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+    provider_bench_sleep(16000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 0);
+}
+BENCH_TEST(hibernate__remove_that_nobody_saw, remove_skipped_unseen)
+
 static void remove_lost_the_vm(struct provider_bench *bench) {
     make(bench, RUN_POD);
     fake_host_fail_nth(bench->host, "vm rm", 1, (struct fake_fault){.kind = FAKE_FAIL_AFTER});
@@ -927,6 +941,7 @@ static TCase *make_case(void) {
     tcase_add_test(tcase, hibernate__rollback_takes_the_new_nic);
     tcase_add_test(tcase, hibernate__remove_fails);
     tcase_add_test(tcase, hibernate__remove_that_did_nothing);
+    tcase_add_test(tcase, hibernate__remove_that_nobody_saw);
     tcase_add_test(tcase, hibernate__remove_that_did_work_is_success);
     tcase_add_test(tcase, hibernate__half_removed_is_finished_not_started);
     tcase_add_test(tcase, hibernate__half_removed_twice_is_not_started);

@@ -182,6 +182,10 @@ static bool is_pod_current(const struct sim_world *world, const struct sim_vm *v
     const char *wanted =
         is_toolbox ? NULL : cc_json_text(cc_json_path(set, "spec", "agent", "resources", "requests", NULL), "memory");
 
+    /* A spec that the operator has not seen yet leaves it at work on the one before. */
+    if (cc_json_int(cc_json_path(set, "status", NULL), "observedGeneration", 0) <
+        cc_json_int(cc_json_path(set, "metadata", NULL), "generation", 0))
+        return false;
     return set && pod && !cc_json_text(cc_json_member(pod, "metadata"), "deletionTimestamp") &&
            cc_text_equal(sim_annotation(pod, CC_KEY_IMAGE), sim_wanted_image(set, vm)) &&
            cc_text_equal(cc_text_or(memory, ""), cc_text_or(wanted, ""));

@@ -470,7 +470,7 @@ static void odd_heads(void *arg) {
 
     request = get(scene, "GET", "trailer", url);
     response = open_ok(scene, &request);
-    ck_assert_ptr_null(cc_http_header(response, "X-Sum"));
+    ck_assert(cc_test_is_slow() || !cc_http_header(response, "X-Sum")); /* a slow client has received all of it */
     free(read_text(response));
     ck_assert_str_eq(cc_http_header(response, "x-sum"), "1234");
     cc_http_response_close(response);
@@ -573,13 +573,13 @@ static void gives_up(void *arg) {
     scene_open(scene, answer_never);
     struct cc_http_request request = {.method = "DELETE", .url = scene->url};
     {
-        CC_DEADLINE_MS(20);
+        CC_DEADLINE_MS(cc_test_is_slow() ? 2000 : 20);
         ck_assert_int_eq(open_fails(scene, &request, &err), CC_TIMEOUT);
     }
     ck_assert_ptr_nonnull(strstr(err.msg, "may have been sent"));
     ck_assert_uint_eq(cc_http_client_connections(scene->client), 0);
     struct cc_fiber *fiber = cc_fiber_start(cc_loop_current(), "waits", open_until_ended, scene);
-    ck_assert_int_eq(cc_sleep_ms(10, NULL), 0);
+    ck_assert_int_eq(cc_sleep_ms(cc_test_is_slow() ? 1000 : 10, NULL), 0);
     ck_assert_uint_eq(cc_http_client_connections(scene->client), 1);
     cc_fiber_cancel(fiber);
     cc_fiber_join(fiber);

@@ -326,7 +326,7 @@ static int vm_net(struct arguments *arguments) {
 
 /* A guest agent that knows a few commands. Nothing runs on the host: a fixup script writes to /etc. */
 static int guest_command(const json_t *vm, int count, char **words, bool has_stdin) {
-    const char *command = words[0];
+    const char *command = count > 0 && words[0] ? words[0] : "";
     if (strcmp(command, "counter") == 0)
         return printf("%llu\n", (unsigned long long)guest_memory_word(vm, 0)), 0;
     if (strcmp(command, "boot-id") == 0)

@@ -174,7 +174,9 @@ static int begin_entry(struct cc_tar_reader *reader, const struct cc_ustar_heade
         reader->entry.sparse_size = 0;
     /* Links and directories have no body, whatever their size field says. */
     bool has_body = is_regular || !strchr("123456", header->type);
-    reader->left = has_body ? reader->entry.size : 0;
+    if (!has_body)
+        reader->entry.size = 0;
+    reader->left = reader->entry.size;
     reader->padding = cc_tar_padding(reader->left);
     reader->state = STATE_BODY;
     return 0;

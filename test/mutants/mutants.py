@@ -149,7 +149,8 @@ MUTANTS = [
         "why": "all that the cache does not show yet is torn down",
         "edits": [("vk-cocoon/pods/pod_controller.c", "    int rc = cc_cache_wait_synced(controller->cache, err);", "    int rc = 0;"),
                   ("vk-cocoon/pods/pod_controller.c",
-                   "    int rc = cc_kube_get(controller->options.kube, &ref, &live, err);", "    int rc = CC_NOT_FOUND;")],
+                   "    int rc = cc_kube_get(controller->options.kube, &ref, &live, err);",
+                   "    int rc = controller && ref.name ? CC_NOT_FOUND : 0;")],
     },
     {
         "name": "owed-remove-without-a-look",

@@ -270,9 +270,11 @@ static void look_at_pod_patch(struct sim_daemon *daemon, const char *pod, const 
         cc_json_bool(cc_json_member(set, "spec"), "suspend") && !sim_is_recorded(set, vm))
         sim_violation(daemon->world, "c", "%s asks pod %s to hibernate, which no reclaim record lists", daemon->name,
                       pod);
-    /* The guest is in use again. */
+    /* The guest is in use again. An id that is repeated amid a hibernate says nothing. */
+    bool falls_asleep =
+        cc_text_equal(sim_annotation(sim_pod(daemon->world, pod), CC_KEY_LIFECYCLE_STATE), CC_STATE_HIBERNATING);
     if (vm && (cc_text_equal(cc_json_text(annotations, CC_KEY_LIFECYCLE_STATE), CC_STATE_READY) ||
-               !cc_text_is_empty(cc_json_text(annotations, CC_KEY_VM_ID))))
+               (!cc_text_is_empty(cc_json_text(annotations, CC_KEY_VM_ID)) && !falls_asleep)))
         vm->is_quiesced = false;
 }
 

@@ -132,11 +132,14 @@ static bool has_nothing_to_sleep(struct sim_world *world, const struct sim_vm *v
            (vm->may_lose || !has_tag(world, vm->name) || sim_ledger_tag_value(world, vm->name) < vm->value);
 }
 
-/* Its VM was lost on the way to sleep, and then it was asked to wake: there is nothing to wake it from. The set is
- * Failed until somebody deletes the pod. */
+/* Its VM was lost on the way to sleep, and then it was asked to wake: there is nothing to wake it from. Or its VM was
+ * lost after it was woken, and its pod is marked: it is not booted fresh, nor from a local snapshot that no tag proves.
+ * The set is Failed until somebody deletes the pod. */
 static bool has_nothing_to_wake(struct sim_world *world, const struct sim_vm *vm, const json_t *pod) {
     return cc_text_equal(sim_annotation(pod, CC_KEY_LIFECYCLE_STATE), CC_STATE_FAILED) && vm->may_lose &&
-           !node_of_live(world, vm->name) && !has_tag(world, vm->name) && sim_ledger_local_value(world, vm->name) == 0;
+           !node_of_live(world, vm->name) && !has_tag(world, vm->name) &&
+           (sim_ledger_local_value(world, vm->name) == 0 ||
+            (world->has_registry && cc_text_equal(sim_annotation(pod, CC_KEY_RESTORE), "true")));
 }
 
 /* Visible in status, and as far as it can come: a parked pod, no room for one, nothing left to suspend or wake. */

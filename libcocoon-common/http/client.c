@@ -323,6 +323,9 @@ static void set_proxy(struct cc_http_response *response, CURL *easy, const struc
     if (strncasecmp(proxy, "socks5://", 9) == 0)
         proxy = cc_arena_printf(&response->arena, "socks5h://%s", proxy + 9);
     curl_easy_setopt(easy, CURLOPT_PROXY, proxy);
+    /* Without a port libcurl means 1080, also for http; Go means the scheme's own. */
+    bool is_plain = !strstr(proxy, "://") || strncasecmp(proxy, "http://", 7) == 0;
+    curl_easy_setopt(easy, CURLOPT_PROXYPORT, is_plain ? 80L : 0L);
     /* An empty list keeps libcurl from evaluating NO_PROXY a second time, in its own way. */
     curl_easy_setopt(easy, CURLOPT_NOPROXY, "");
     curl_easy_setopt(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);

@@ -2,12 +2,15 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "aio/sync.h"
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/codec.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "kube/exec_plugin.h"
 #include "obs/log.h"
 
 struct cc_kube_credentials {
@@ -21,6 +24,11 @@ struct cc_kube_credentials {
     char *certificate, *key;
     struct cc_mono certificate_read_at;
     bool certificate_failed;
+    /* of a plugin */
+    struct cc_flights *flights;
+    bool plugin_answered, plugin_stale, plugin_failed, certificate_changed;
+    struct cc_mono plugin_ran_at;
+    struct cc_wall expires; /* not set = never */
 };
 
 static void free_secret(char *secret) {
@@ -48,22 +56,12 @@ static int read_file(const char *path, char **ret, struct cc_err *err) {
 /* --- token
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* A line break in a token would make a header of its own. */
-static int check_token(const char *token, const char *source, struct cc_err *err) {
-    for (const char *at = token; *at; at++) {
-        if ((unsigned char)*at <= ' ' || (unsigned char)*at > '~')
-            return cc_err_set(err, CC_INVALID, "%s holds no bearer token: byte 0x%02x in it", source,
-                              (unsigned)(unsigned char)*at);
-    }
-    return 0;
-}
-
 static int read_token(struct cc_kube_credentials *credentials, struct cc_err *err) {
     char *token = NULL;
     int rc = read_file(credentials->config->token_file, &token, err);
 
     if (rc == 0)
-        rc = check_token(token, credentials->config->token_file, err);
+        rc = cc_kube_token_check(token, credentials->config->token_file, err);
     if (rc == 0) {
         free_secret(credentials->authorization);
         credentials->authorization = cc_xasprintf("Bearer %s", token);
@@ -99,6 +97,8 @@ const char *cc_kube_credentials_authorization(struct cc_kube_credentials *creden
 void cc_kube_credentials_refused(struct cc_kube_credentials *credentials, struct cc_mono start) {
     if (credentials->config->token_file && !cc_mono_is_before(start, credentials->token_read_at))
         credentials->token_stale = true;
+    if (credentials->plugin_answered && !cc_mono_is_before(start, credentials->plugin_ran_at))
+        credentials->plugin_stale = true;
 }
 
 static int set_fixed_authorization(struct cc_kube_credentials *credentials, struct cc_err *err) {
@@ -106,7 +106,7 @@ static int set_fixed_authorization(struct cc_kube_credentials *credentials, stru
 
     if (config->token) {
         credentials->authorization = cc_xasprintf("Bearer %s", config->token);
-        return check_token(config->token, "the configured token", err);
+        return cc_kube_token_check(config->token, "the configured token", err);
     }
     if (config->username) {
         char *pair = cc_xasprintf("%s:%s", config->username, cc_text_or(config->password, ""));
@@ -163,6 +163,10 @@ bool cc_kube_credentials_refresh_certificate(struct cc_kube_credentials *credent
     struct cc_err err = {0};
     bool changed;
 
+    if (credentials->certificate_changed) {
+        credentials->certificate_changed = false;
+        return true;
+    }
     if (!credentials->secure || (!config->certificate_file && !config->key_file) ||
         cc_mono_diff_ms(now, credentials->certificate_read_at) < CC_CERTIFICATE_REREAD_MS)
         return false;
@@ -181,6 +185,66 @@ const char *cc_kube_credentials_key(const struct cc_kube_credentials *credential
     return credentials->key;
 }
 
+/* --- plugin: C2.7 ------------------------------------------------------------------------------------------------- */
+
+static void take_answer(struct cc_kube_credentials *credentials, struct cc_kube_exec_credential *answer) {
+    bool same =
+        cc_text_equal(answer->certificate, credentials->certificate) && cc_text_equal(answer->key, credentials->key);
+
+    free_secret(credentials->authorization);
+    credentials->authorization = answer->token ? cc_xasprintf("Bearer %s", answer->token) : NULL;
+    if (!same) {
+        free(credentials->certificate);
+        free_secret(credentials->key);
+        credentials->certificate = cc_take(answer->certificate);
+        credentials->key = cc_take(answer->key);
+        credentials->certificate_changed = true;
+    }
+    credentials->expires = answer->expires;
+    credentials->plugin_answered = true;
+    credentials->plugin_stale = false;
+    cc_kube_exec_credential_done(answer);
+}
+
+static CC_YIELDS int run_plugin(void *arg, struct cc_err *err) {
+    struct cc_kube_credentials *credentials = (struct cc_kube_credentials *)arg;
+    struct cc_kube_exec_credential answer = {0};
+    /* A request that began before this moment says nothing about what comes now. */
+    struct cc_mono start = cc_loop_now_mono(credentials->loop);
+    int rc = cc_kube_exec_run(credentials->config, isatty(STDIN_FILENO) == 1, &answer, err);
+
+    if (rc)
+        return rc;
+    credentials->plugin_ran_at = start;
+    take_answer(credentials, &answer);
+    return 0;
+}
+
+static bool is_expired(const struct cc_kube_credentials *credentials) {
+    return cc_wall_is_set(credentials->expires) && cc_now_wall().ns >= credentials->expires.ns;
+}
+
+int cc_kube_credentials_prepare(struct cc_kube_credentials *credentials, struct cc_err *err) {
+    struct cc_err why = {0};
+
+    if (!credentials->flights ||
+        (credentials->plugin_answered && !credentials->plugin_stale && !is_expired(credentials)))
+        return 0;
+    int rc = cc_flights_do(credentials->flights, "credential plugin", 0, run_plugin, credentials, NULL, &why);
+    bool usable = credentials->plugin_answered && !is_expired(credentials);
+    if (rc && rc != CC_CANCELED && rc != CC_TIMEOUT && usable) {
+        if (!credentials->plugin_failed)
+            cc_log_warn("no new credential, keeping the last one", CC_KV("error", why.msg));
+        credentials->plugin_failed = true;
+        return 0;
+    }
+    if (rc == 0)
+        credentials->plugin_failed = false;
+    if (rc && err)
+        *err = why;
+    return rc;
+}
+
 /* --- construction
  * -------------------------------------------------------------------------------------------------------- */
 
@@ -193,6 +257,8 @@ int cc_kube_credentials_new(struct cc_loop *loop, const struct cc_kube_config *c
     credentials->loop = loop;
     credentials->config = config;
     credentials->secure = cc_text_starts_with(config->server, "https://");
+    if (credentials->secure && config->exec)
+        credentials->flights = cc_flights_new(loop);
     if (credentials->secure) {
         rc = config->token_file ? read_token(credentials, err) : set_fixed_authorization(credentials, err);
         if (rc == 0 && has_certificate(config))
@@ -209,6 +275,7 @@ int cc_kube_credentials_new(struct cc_loop *loop, const struct cc_kube_config *c
 void cc_kube_credentials_free(struct cc_kube_credentials *credentials) {
     if (!credentials)
         return;
+    cc_flights_free(credentials->flights);
     free_secret(credentials->authorization);
     free(credentials->certificate);
     free_secret(credentials->key);

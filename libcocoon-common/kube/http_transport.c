@@ -9,9 +9,11 @@
 #include "http/client.h"
 #include "http/url.h"
 #include "kube/credentials.h"
+#include "obs/log.h"
 
 #define IMPERSONATE_GROUPS_MAX 32
-#define HEADERS_MAX (8 + IMPERSONATE_GROUPS_MAX)
+#define IMPERSONATE_EXTRA_MAX 32
+#define HEADERS_MAX (8 + IMPERSONATE_GROUPS_MAX + IMPERSONATE_EXTRA_MAX)
 #define RETRY_AFTER_MAX_S 86400
 
 struct cc_kube_http_transport {
@@ -44,6 +46,9 @@ int cc_kube_http_transport_new(struct cc_loop *loop, const struct cc_kube_config
     if (config->impersonate_groups.count > IMPERSONATE_GROUPS_MAX)
         return cc_err_set(err, CC_LIMIT, "%s: more than %d impersonated groups", config->source,
                           IMPERSONATE_GROUPS_MAX);
+    if (config->impersonate_extra_values.count > IMPERSONATE_EXTRA_MAX)
+        return cc_err_set(err, CC_LIMIT, "%s: more than %d values in as-user-extra", config->source,
+                          IMPERSONATE_EXTRA_MAX);
     int rc = cc_kube_credentials_new(loop, config, &credentials, err);
     if (rc) {
         cc_err_wrap(err, "credentials of %s", config->source);
@@ -54,7 +59,8 @@ int cc_kube_http_transport_new(struct cc_loop *loop, const struct cc_kube_config
     transport->config = config;
     transport->credentials = credentials;
     transport->user_agent = cc_xstrdup(user_agent);
-    struct cc_http_client_options options = {.tls = tls_of(transport), .user_agent = user_agent};
+    struct cc_http_client_options options = {
+        .tls = tls_of(transport), .user_agent = user_agent, .proxy_url = config->proxy_url};
     transport->client = cc_http_client_new(loop, &options);
     *ret = transport;
     return 0;
@@ -89,6 +95,8 @@ static void add_impersonation(struct headers *headers, const struct cc_kube_conf
     add_header(headers, "Impersonate-Uid", config->impersonate_uid);
     for (size_t i = 0; i < config->impersonate_groups.count; i++)
         add_header(headers, "Impersonate-Group", config->impersonate_groups.items[i]);
+    for (size_t i = 0; i < config->impersonate_extra_headers.count; i++)
+        add_header(headers, config->impersonate_extra_headers.items[i], config->impersonate_extra_values.items[i]);
 }
 
 static int send_once(struct cc_kube_http_transport *transport, const struct cc_kube_exchange *exchange,
@@ -120,18 +128,33 @@ static int send_once(struct cc_kube_http_transport *transport, const struct cc_k
     return rc;
 }
 
-/* A 401 says that nothing was done, so the request may be sent again once the token file has another token. */
-static int send_authorized(struct cc_kube_http_transport *transport, const struct cc_kube_exchange *exchange,
-                           struct cc_http_response **ret, struct cc_err *err) {
+/* True when the certificate was replaced: it counts for connections that are made from now on. */
+static bool renew_certificate(struct cc_kube_http_transport *transport) {
+    if (!cc_kube_credentials_refresh_certificate(transport->credentials))
+        return false;
+    struct cc_http_tls tls = tls_of(transport);
+    cc_http_client_set_tls(transport->client, &tls);
+    return true;
+}
+
+/* A 401 says that nothing was done, so the request may be sent again once there is another token or certificate. */
+static CC_YIELDS int send_authorized(struct cc_kube_http_transport *transport, const struct cc_kube_exchange *exchange,
+                                     struct cc_http_response **ret, struct cc_err *err) {
     struct cc_mono start = cc_loop_now_mono(transport->loop);
     const char *authorization = cc_kube_credentials_authorization(transport->credentials);
     char *before cc_cleanup(cc_free_p) = authorization ? cc_xstrdup(authorization) : NULL;
+    struct cc_err why = {0};
     int rc = send_once(transport, exchange, ret, err);
 
     if (rc || cc_http_status(*ret) != 401)
         return rc;
     cc_kube_credentials_refused(transport->credentials, start);
-    if (cc_text_equal(before, cc_kube_credentials_authorization(transport->credentials)))
+    if (cc_kube_credentials_prepare(transport->credentials, &why)) {
+        cc_log_warn("no new credential after a 401", CC_KV("error", why.msg));
+        return 0;
+    }
+    bool renewed = renew_certificate(transport);
+    if (!renewed && cc_text_equal(before, cc_kube_credentials_authorization(transport->credentials)))
         return 0;
     cc_http_response_close(cc_take(*ret));
     return send_once(transport, exchange, ret, err);
@@ -154,12 +177,11 @@ static int transport_open(void *ctx, const struct cc_kube_exchange *exchange, st
 
     if (strlen(transport->config->server) + strlen(exchange->path) > CC_URL_BYTES_MAX)
         return cc_err_set(err, CC_LIMIT, "a URL of more than %d bytes", CC_URL_BYTES_MAX);
-    if (cc_kube_credentials_refresh_certificate(transport->credentials)) {
-        struct cc_http_tls tls = tls_of(transport);
-
-        cc_http_client_set_tls(transport->client, &tls);
-    }
-    int rc = send_authorized(transport, exchange, &response, err);
+    int rc = cc_kube_credentials_prepare(transport->credentials, err);
+    if (rc)
+        return rc;
+    renew_certificate(transport);
+    rc = send_authorized(transport, exchange, &response, err);
     if (rc)
         return rc;
     *ret = (struct cc_kube_answer){

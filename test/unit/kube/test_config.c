@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "kube/config.h"
@@ -241,6 +242,98 @@ START_TEST(config__reads_credentials) {
 }
 END_TEST
 
+#define V1 "apiVersion: client.authentication.k8s.io/v1"
+#define BETA "apiVersion: client.authentication.k8s.io/v1beta1"
+
+START_TEST(config__reads_plugins) {
+    struct world w;
+    struct cc_kube_config *config;
+    char flag[256];
+
+    world_open(&w);
+    snprintf(flag, sizeof flag, "%s/a", w.folder);
+    w.sources.flag = flag;
+    write_file(&w, "a",
+               SIMPLE("https://k", "exec: {command: aws, args: [eks, get-token], env: [{name: A, value: b}], "
+                                   "installHint: get it, interactiveMode: Always, " V1 "}"));
+    config = load(&w);
+    ck_assert_ptr_nonnull(config->exec);
+    ck_assert_str_eq(config->exec->api_version, "client.authentication.k8s.io/v1");
+    ck_assert_str_eq(config->exec->command, "aws");
+    ck_assert_uint_eq(config->exec->arguments.count, 2);
+    ck_assert_str_eq(config->exec->arguments.items[1], "get-token");
+    ck_assert_str_eq(cc_strmap_text(&config->exec->environment, "A"), "b");
+    ck_assert_str_eq(config->exec->install_hint, "get it");
+    ck_assert_int_eq(config->exec->interactive, CC_KUBE_INTERACTIVE_ALWAYS);
+    ck_assert(!config->exec->provide_cluster_info);
+    cc_kube_config_free(config);
+
+    /* A command with a slash counts from the file's folder (C1.4); v1beta1 has a default for the mode. */
+    write_file(&w, "a",
+               "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"
+               "clusters: [{name: k, cluster: {server: 'https://k', extensions: [{name: x, extension: 1}, "
+               "{name: client.authentication.k8s.io/exec, extension: {audience: a}}]}}]\n"
+               "users: [{name: u, user: {exec: {command: bin/plugin, provideClusterInfo: true, " BETA "}}}]\n");
+    config = load(&w);
+    char *program = cc_xasprintf("%s/bin/plugin", w.folder);
+    ck_assert_str_eq(config->exec->command, program);
+    free(program);
+    ck_assert_int_eq(config->exec->interactive, CC_KUBE_INTERACTIVE_IF_AVAILABLE);
+    ck_assert_str_eq(config->exec->cluster_config, "{\"audience\":\"a\"}");
+    cc_kube_config_free(config);
+
+    /* Ignored beside other credentials, whatever it says. */
+    static const char *const others[] = {"token: t", "tokenFile: t", "username: u",
+                                         "client-certificate: c, client-key: k"};
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(others); i++) {
+        char *text = cc_xasprintf(SIMPLE("https://k", "%s, exec: {command: 7}"), others[i]);
+        write_file(&w, "a", text);
+        free(text);
+        config = load(&w);
+        ck_assert_ptr_null(config->exec);
+        cc_kube_config_free(config);
+    }
+    world_close(&w);
+}
+END_TEST
+
+START_TEST(config__reads_proxies_and_impersonation) {
+    static const char *const proxies[] = {"http://p", "https://p:8443/", "socks5://u:s%40crEt@[fd00::1]:1080",
+                                          "socks5h://p"};
+    struct world w;
+    struct cc_kube_config *config;
+    char flag[256];
+
+    world_open(&w);
+    snprintf(flag, sizeof flag, "%s/a", w.folder);
+    w.sources.flag = flag;
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(proxies); i++) {
+        char *text = cc_xasprintf("current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"
+                                  "clusters: [{name: k, cluster: {server: 'https://k', proxy-url: '%s'}}]\n"
+                                  "users: [{name: u, user: {}}]\n",
+                                  proxies[i]);
+        write_file(&w, "a", text);
+        free(text);
+        config = load(&w);
+        ck_assert_str_eq(config->proxy_url, proxies[i]);
+        cc_kube_config_free(config);
+    }
+    write_file(&w, "a",
+               SIMPLE("https://k", "token: t, as: bob, as-user-extra: {scopes: [view, edit], "
+                                   "'acme.com/team b': [x]}"));
+    config = load(&w);
+    ck_assert_ptr_null(config->proxy_url);
+    ck_assert_uint_eq(config->impersonate_extra_headers.count, 3);
+    ck_assert_str_eq(config->impersonate_extra_headers.items[0], "Impersonate-Extra-scopes");
+    ck_assert_str_eq(config->impersonate_extra_values.items[0], "view");
+    ck_assert_str_eq(config->impersonate_extra_values.items[1], "edit");
+    ck_assert_str_eq(config->impersonate_extra_headers.items[2], "Impersonate-Extra-acme.com%2Fteam%20b");
+    ck_assert_str_eq(config->impersonate_extra_values.items[2], "x");
+    cc_kube_config_free(config);
+    world_close(&w);
+}
+END_TEST
+
 START_TEST(config__refuses_clearly) {
 #define CLUSTER(text)                                                                                                  \
     "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\nclusters: [{name: k, cluster: {" text  \
@@ -268,15 +361,35 @@ START_TEST(config__refuses_clearly) {
          "certificate-authority-data: is not PEM"},
         {CLUSTER("server: 'https://x', certificate-authority: /nowhere/ca"), "/nowhere/ca"},
         {CLUSTER("server: 'https://x', insecure-skip-tls-verify: 'yes'"), "insecure-skip-tls-verify: is neither"},
-        {CLUSTER("server: 'https://x', proxy-url: 'socks5://p'"), "cluster \"k\": proxy-url: is not supported"},
+        {CLUSTER("server: 'https://x', proxy-url: 'ftp://p'"), "cluster \"k\": proxy-url: accepted are http, https"},
+        {CLUSTER("server: 'https://x', proxy-url: 'p:3128'"), "proxy-url: accepted are http, https and socks5 URLs"},
+        {CLUSTER("server: 'https://x', proxy-url: 'http://p/path'"), "proxy-url: is no URL of the form"},
+        {CLUSTER("server: 'https://x', proxy-url: 'http://u:secret@'"), "proxy-url: is no URL of the form"},
+        {CLUSTER("server: 'https://x', proxy-url: [p]"), "proxy-url: is not a text"},
         {SIMPLE("https://x", "token: 12345"), "user \"u\": token: is not a text (quote it)"},
         {SIMPLE("https://x", "token: t, username: u"), "user \"u\": username: cannot be used together with a token"},
         {SIMPLE("https://x", "client-key: k"), "user \"u\": client-key: a client certificate and its key"},
         {SIMPLE("https://x", "client-certificate: c"), "user \"u\": client-certificate: "},
-        {SIMPLE("https://x", "exec: {command: aws}"), "user \"u\": exec: credential plugins are not supported"},
+        {SIMPLE("https://x", "exec: [aws]"), "user \"u\": exec: is not a mapping"},
+        {SIMPLE("https://x", "exec: {command: aws}"), "exec of user \"u\": apiVersion: accepted are client."},
+        {SIMPLE("https://x", "exec: {command: aws, apiVersion: client.authentication.k8s.io/v1alpha1}"),
+         "apiVersion: accepted are"},
+        {SIMPLE("https://x", "exec: {" V1 "}"), "exec of user \"u\": command: is missing"},
+        {SIMPLE("https://x", "exec: {command: aws, " V1 "}"), "interactiveMode: accepted are Never, IfAvailable"},
+        {SIMPLE("https://x", "exec: {command: aws, interactiveMode: Maybe, " BETA "}"), "interactiveMode: accepted"},
+        {SIMPLE("https://x", "exec: {command: aws, args: x, " BETA "}"), "args: is not a list"},
+        {SIMPLE("https://x", "exec: {command: aws, args: [1], " BETA "}"), "args: has an element that is not a text"},
+        {SIMPLE("https://x", "exec: {command: aws, env: x, " BETA "}"), "env: is not a list"},
+        {SIMPLE("https://x", "exec: {command: aws, env: [{name: A}], " BETA "}"), "env: an element needs a name"},
+        {SIMPLE("https://x", "exec: {command: aws, env: [{name: A=B, value: c}], " BETA "}"), "without '='"},
+        {SIMPLE("https://x", "exec: {command: aws, provideClusterInfo: 1, " BETA "}"), "is neither true nor false"},
         {SIMPLE("https://x", "auth-provider: {name: gcp}"), "user \"u\": auth-provider: is not supported"},
         {SIMPLE("https://x", "as-groups: [a]"), "needs the field as"},
-        {SIMPLE("https://x", "as: a, as-user-extra: {x: [y]}"), "as-user-extra: is not supported"},
+        {SIMPLE("https://x", "as-user-extra: {x: [y]}"), "needs the field as"},
+        {SIMPLE("https://x", "as: a, as-user-extra: [x]"), "as-user-extra: is not a mapping"},
+        {SIMPLE("https://x", "as: a, as-user-extra: {x: y}"), "as-user-extra: has a value that is not a list"},
+        {SIMPLE("https://x", "as: a, as-user-extra: {x: [1]}"), "as-user-extra: has an element that is not a text"},
+        {SIMPLE("https://x", "as: a, as-user-extra: {'': [y]}"), "as-user-extra: has a key that is empty"},
     };
     struct world w;
     char flag[256];
@@ -341,6 +454,8 @@ int main(void) {
     tcase_add_test(tcase, config__missing_files_of_the_list_are_skipped);
     tcase_add_test(tcase, config__first_file_wins_and_paths_are_relative_to_theirs);
     tcase_add_test(tcase, config__reads_credentials);
+    tcase_add_test(tcase, config__reads_plugins);
+    tcase_add_test(tcase, config__reads_proxies_and_impersonation);
     tcase_add_test(tcase, config__refuses_clearly);
     tcase_add_test(tcase, config__in_cluster);
     suite_add_tcase(suite, tcase);

@@ -53,6 +53,8 @@ static void world_open(struct world *w) {
     w->config.impersonate_uid = "7";
     cc_strlist_add(&w->config.impersonate_groups, &w->config.arena, "g1");
     cc_strlist_add(&w->config.impersonate_groups, &w->config.arena, "g2");
+    cc_strlist_add(&w->config.impersonate_extra_headers, &w->config.arena, "Impersonate-Extra-scopes");
+    cc_strlist_add(&w->config.impersonate_extra_values, &w->config.arena, "view");
     ck_assert_int_eq(
         cc_kube_http_transport_new(cc_loop_current(), &w->config, "test/1 (linux/amd64)", &w->transport, &err), 0);
     w->kube.transport = cc_kube_http_transport_port(w->transport);
@@ -98,6 +100,7 @@ REAL_TEST(transport__sends_paths_and_headers) {
     ck_assert_ptr_nonnull(strstr(request->head, "Impersonate-Uid: 7\n"));
     ck_assert_ptr_nonnull(strstr(request->head, "Impersonate-Group: g1\n"));
     ck_assert_ptr_nonnull(strstr(request->head, "Impersonate-Group: g2\n"));
+    ck_assert_ptr_nonnull(strstr(request->head, "Impersonate-Extra-scopes: view\n"));
     ck_assert_ptr_null(strstr(request->head, "secret"));
     request = fake_http_request_at(w.server, 1);
     ck_assert_ptr_nonnull(strstr(request->head, "User-Agent: test/1 (linux/amd64)/leader-election\n"));
@@ -105,6 +108,27 @@ REAL_TEST(transport__sends_paths_and_headers) {
     ck_assert_ptr_null(strstr(request->head, "Content-Type"));
     ck_assert_int_eq(fake_http_connection_count(w.server), 1);
     json_decref(patch);
+    world_close(&w);
+}
+
+/* proxy-url beats the environment, and unlike that it also counts for loopback, as with client-go. */
+REAL_TEST(transport__asks_the_proxy_of_the_kubeconfig) {
+    struct world w;
+    struct cc_err err = {0};
+    json_t *pod = NULL;
+    char proxy[64];
+
+    world_open(&w);
+    cc_kube_http_transport_free(w.transport);
+    snprintf(proxy, sizeof proxy, "http://127.0.0.1:%d", fake_http_port(w.server));
+    w.config.server = "http://api.invalid:81/prefix";
+    w.config.proxy_url = proxy;
+    ck_assert_int_eq(cc_kube_http_transport_new(cc_loop_current(), &w.config, "t", &w.transport, &err), 0);
+    w.kube.transport = cc_kube_http_transport_port(w.transport);
+    ck_assert_msg(cc_kube_get(&w.kube, &pod_ref, &pod, &err) == 0, "%s", err.msg);
+    json_decref(pod);
+    ck_assert_str_eq(fake_http_request_at(w.server, 0)->target,
+                     "http://api.invalid:81/prefix/api/v1/namespaces/ns/pods/a");
     world_close(&w);
 }
 
@@ -196,6 +220,7 @@ int main(void) {
     TCase *tcase = tcase_create("http_transport");
 
     tcase_add_test(tcase, transport__sends_paths_and_headers);
+    tcase_add_test(tcase, transport__asks_the_proxy_of_the_kubeconfig);
     tcase_add_test(tcase, transport__reads_retry_after);
     tcase_add_test(tcase, transport__tells_lost_from_refused);
     tcase_add_test(tcase, transport__streams_lists_and_watches);

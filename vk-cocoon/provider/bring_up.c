@@ -151,23 +151,41 @@ static void fork_flight_free(void *argument) {
     free(flight);
 }
 
-/* contract/07 5.5 C: one baseline for all sub-agents of a source. */
+/* *ret NULL: the source sleeps on this node, its baseline is still the one of its lineage. NOT_FOUND: it lives
+ * elsewhere or nowhere. */
+static int find_fork_source(struct vk_provider *provider, const char *source, const struct vk_vm **ret,
+                            struct cc_err *err) {
+    const struct vk_runtime *runtime = &provider->options.runtime;
+    struct vk_entry *entry, *next;
+
+    *ret = vk_named_get(provider, source);
+    if (*ret) {
+        vk_vm_ref(*ret);
+        return 0;
+    }
+    HASH_ITER (hh, provider->entries, entry, next) {
+        if (cc_text_equal(vk_entry_annotation(entry, CC_KEY_VM_NAME), source) && !entry->vm &&
+            (vk_entry_wants_sleep(entry) || cc_text_equal(vk_entry_state(entry), CC_STATE_HIBERNATED)))
+            return 0;
+    }
+    int rc = runtime->ops->inspect(runtime->ctx, source, ret, err);
+    return rc == 0 ? 0 : cc_err_wrap(err, "inspect fork source vm %s", source);
+}
+
+/* contract/07 5.5 C: one baseline for all sub-agents of a source. What is left of a main that lives elsewhere by now is
+ * no baseline of it. */
 static int save_baseline(void *argument, struct cc_err *err) {
     struct fork_flight *flight = argument;
     const struct vk_runtime *runtime = &flight->provider->options.runtime;
     struct vk_snapshot_record *record cc_cleanup(vk_snapshot_record_free_p) = NULL;
     const struct vk_vm *vm = NULL;
-    int rc;
+    int rc = find_fork_source(flight->provider, flight->source, &vm, err);
 
-    if (runtime->ops->snapshot_inspect(runtime->ctx, flight->snapshot, &record, NULL) == 0)
-        return 0;
-    vm = vk_named_get(flight->provider, flight->source);
-    if (vm) {
-        vk_vm_ref(vm);
-    } else if (runtime->ops->inspect(runtime->ctx, flight->source, &vm, err) != 0) {
-        return cc_err_wrap(err, "inspect fork source vm %s", flight->source);
-    }
-    rc = runtime->ops->snapshot_save(runtime->ctx, flight->snapshot, vm->id, err);
+    if (rc != 0)
+        return rc;
+    if (runtime->ops->snapshot_inspect(runtime->ctx, flight->snapshot, &record, NULL) != 0)
+        rc = vm ? runtime->ops->snapshot_save(runtime->ctx, flight->snapshot, vm->id, err)
+                : cc_err_set(err, CC_NOT_FOUND, "it is asleep");
     vk_vm_unref(vm);
     return rc == 0 ? 0 : cc_err_wrap(err, "snapshot fork source vm %s as %s", flight->source, flight->snapshot);
 }
@@ -259,13 +277,16 @@ static int run_image(struct vk_provider *provider, struct vk_bring_up *bring_up,
     return cc_err_wrap(err, "run vm %s", spec->vm_name);
 }
 
-/* A recreated VM of that name must not hand the baseline of a dead one to new sub-agents (5.4). */
-static void drop_fork_baseline(struct vk_provider *provider, const char *vm_name, struct cc_arena *arena) {
+/* A recreated VM of that name must never hand the baseline of a dead one to new sub-agents (mission, fork-from): while
+ * it cannot be removed, nothing boots (stricter than 5.4, where a failure is only logged). */
+static int drop_fork_baseline(struct vk_provider *provider, const char *vm_name, struct cc_arena *arena,
+                              struct cc_err *err) {
     const struct vk_runtime *runtime = &provider->options.runtime;
-    struct cc_err err = {0};
+    const char *baseline = cc_arena_printf(arena, "%s%s", CC_FORK_PREFIX, vm_name);
 
-    if (runtime->ops->snapshot_remove(runtime->ctx, cc_arena_printf(arena, "%s%s", CC_FORK_PREFIX, vm_name), &err) != 0)
-        cc_log_warn("fork baseline not removed", CC_KV("vm", vm_name), CC_KV("error", err.msg));
+    if (runtime->ops->snapshot_remove(runtime->ctx, baseline, err) == 0)
+        return 0;
+    return cc_err_wrap(err, "drop fork baseline %s of an earlier vm", baseline);
 }
 
 int vk_bring_up(struct vk_provider *provider, struct vk_bring_up *bring_up, struct cc_arena *arena,
@@ -286,7 +307,9 @@ int vk_bring_up(struct vk_provider *provider, struct vk_bring_up *bring_up, stru
         return rc;
     }
     if (bring_up->path != VK_PATH_RESTORE)
-        drop_fork_baseline(provider, bring_up->spec.vm_name, arena);
+        rc = drop_fork_baseline(provider, bring_up->spec.vm_name, arena, err);
+    if (rc != 0)
+        return rc;
     switch (bring_up->path) {
     case VK_PATH_RESTORE:
         return restore(provider, bring_up, arena, err);

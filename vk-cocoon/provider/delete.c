@@ -166,23 +166,59 @@ static bool is_only_copy(struct deletion *deletion) {
     return !cc_text_equal(state, CC_STATE_HIBERNATED);
 }
 
-/* Step 5 */
-static void finish_without_vm(struct deletion *deletion) {
-    struct vk_provider *provider = deletion->provider;
+/* Step 9. It blocks the delete while a snapshot is left that the next VM of that name could be taken for: its pod is
+ * what remembers that something is owed, also over a restart. */
+static int remove_local_snapshots(struct deletion *deletion, struct cc_err *err) {
+    int rc;
 
-    if (keeps_snapshot(deletion)) {
-        vk_count_lifecycle(provider, "delete", "skipped", "seat_release");
-    } else {
-        if (!cc_text_is_empty(deletion->spec.vm_name) && !is_only_copy(deletion))
-            vk_local_snapshots_remove(provider, deletion->spec.vm_name);
-        vk_count_lifecycle(provider, "delete", "skipped", "no_vm");
-    }
+    if (cc_text_is_empty(deletion->spec.vm_name))
+        return 0;
+    rc = vk_local_snapshots_remove(deletion->provider, deletion->spec.vm_name, err);
+    deletion->entry->local_removal_owed = rc != 0;
+    return rc;
+}
+
+/* Step 5 */
+static int finish_without_vm(struct deletion *deletion, struct cc_err *err) {
+    struct vk_provider *provider = deletion->provider;
+    bool keeps = keeps_snapshot(deletion), is_rest = deletion->entry->local_removal_owed;
+    int rc = 0;
+
+    if (!keeps && (is_rest || !is_only_copy(deletion)))
+        rc = remove_local_snapshots(deletion, err);
+    if (rc != 0)
+        return rc;
+    if (is_rest)
+        vk_count_lifecycle(provider, "delete", "ok", "");
+    else
+        vk_count_lifecycle(provider, "delete", "skipped", keeps ? "seat_release" : "no_vm");
     forget(deletion);
+    return 0;
+}
+
+/* A VM is there, and yet the guest may be in its local snapshot already: a hibernate was cut off, or ended in a remove
+ * that nobody saw. */
+static bool may_be_asleep(struct deletion *deletion) {
+    const struct vk_runtime *runtime = &deletion->provider->options.runtime;
+    const struct vk_entry *entry = deletion->entry;
+    const struct vk_vm *now = NULL;
+    bool is_running;
+    int rc;
+
+    if (vk_entry_is(entry, deletion->pod->base.meta.uid) && (entry->remove_owed || entry->unjudged))
+        return true;
+    if (!cc_flag_is_set(&deletion->pod->base.meta.annotations, CC_KEY_HIBERNATE))
+        return false;
+    rc = runtime->ops->inspect(runtime->ctx, deletion->vm->id, &now, NULL);
+    is_running = rc == 0 && vk_vm_is_running(now);
+    vk_vm_unref(now);
+    return !is_running;
 }
 
 /* Steps 6 to 10. */
 static int finish_with_vm(struct deletion *deletion, struct cc_err *err) {
     struct vk_provider *provider = deletion->provider;
+    bool is_kept = keeps_snapshot(deletion) || (may_be_asleep(deletion) && is_only_copy(deletion));
     int rc = snapshot_by_policy(deletion, err);
 
     if (rc == 0)
@@ -190,8 +226,13 @@ static int finish_with_vm(struct deletion *deletion, struct cc_err *err) {
     if (rc != 0)
         return rc;
     vk_leases_release(provider, deletion->vm);
-    if (!keeps_snapshot(deletion))
-        vk_local_snapshots_remove(provider, deletion->spec.vm_name);
+    rc = is_kept ? 0 : remove_local_snapshots(deletion, err);
+    if (rc != 0) {
+        /* The VM and its leases are done with: the next try goes on from here. */
+        if (vk_entry_is(deletion->entry, deletion->pod->base.meta.uid))
+            vk_entry_forget_vm(provider, deletion->entry);
+        return rc;
+    }
     forget(deletion);
     vk_count_lifecycle(provider, "delete", "ok", "");
     return 0;
@@ -217,10 +258,8 @@ static int delete_locked(struct deletion *deletion, struct cc_err *err) {
     rc = find_vm(deletion, err);
     if (rc != 0)
         return rc;
-    if (!deletion->vm) {
-        finish_without_vm(deletion);
-        return 0;
-    }
+    if (!deletion->vm)
+        return finish_without_vm(deletion, err);
     rc = finish_with_vm(deletion, err);
     if (rc == 0)
         vk_status_push_terminal(deletion->provider, deletion->pod, "Succeeded", "Completed", "", 0);

@@ -83,12 +83,13 @@ struct vk_entry {
     bool endpoint_hidden; /* cleared on purpose while the VM still lives: nobody publishes it again */
     char *post_clone_state;
 
-    bool deleting;          /* delete fence */
-    const char *resumed;    /* op that holds the pod after a restart, NULL = none */
-    bool remove_owed;       /* decision 47: snapshot durable, id cleared, `vm rm` unanswered */
-    bool hibernate_failed;  /* lifecycle failed because a hibernate failed; the VM lives */
-    bool inspect_timed_out; /* decision 50: lifecycle failed because nobody knows the VM's state */
-    bool wait_abandoned;    /* the wait for ready ended because the pod was asked to sleep */
+    bool deleting;           /* delete fence */
+    const char *resumed;     /* op that holds the pod after a restart, NULL = none */
+    bool remove_owed;        /* decision 47: snapshot durable, id cleared, `vm rm` unanswered */
+    bool hibernate_failed;   /* lifecycle failed because a hibernate failed; the VM lives */
+    bool inspect_timed_out;  /* decision 50: lifecycle failed because nobody knows the VM's state */
+    bool wait_abandoned;     /* the wait for ready ended because the pod was asked to sleep */
+    bool local_removal_owed; /* the VM was removed by a delete, its local snapshots could not be */
     bool unjudged; /* found down and without a published id: perhaps its remove after a hibernate was cut off */
     bool recheck_running;
     struct cc_mutex work; /* UpdatePod, retry, delete: one at a time */
@@ -355,8 +356,10 @@ CC_YIELDS CC_MUST_USE int vk_wake_source_resolve(struct vk_provider *provider, c
                                                  struct cc_arena *arena, struct vk_wake_source *ret,
                                                  struct cc_err *err);
 void vk_wake_source_release(struct vk_provider *provider, struct vk_wake_source *source);
-/* Removes local <vm> and fork-<vm>, failures logged, detached from cancellation (10 s each). */
-CC_YIELDS void vk_local_snapshots_remove(struct vk_provider *provider, const char *vm_name);
+/* Removes local <vm> and fork-<vm>, failures logged, detached from cancellation (10 s each). UNAVAILABLE when something
+ * is left that nothing would notice later: the baseline of forks (a dead main must never be forked, mission), and
+ * without a registry the copy of the guest too. */
+CC_YIELDS int vk_local_snapshots_remove(struct vk_provider *provider, const char *vm_name, struct cc_err *err);
 
 /* bring_up.c, 5.5 */
 struct vk_bring_up {

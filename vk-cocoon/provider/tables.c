@@ -59,7 +59,7 @@ static void forget_incarnation(struct vk_entry *entry) {
     vk_text_replace(&entry->published_ip, NULL);
     vk_text_replace(&entry->post_clone_state, NULL);
     entry->endpoint_hidden = entry->remove_owed = entry->hibernate_failed = entry->inspect_timed_out = false;
-    entry->wait_abandoned = entry->unjudged = false;
+    entry->wait_abandoned = entry->unjudged = entry->local_removal_owed = false;
     entry->status = (struct vk_status_memory){0};
     vk_retry_clear(entry);
     vk_probe_stop(entry);

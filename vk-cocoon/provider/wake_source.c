@@ -12,6 +12,7 @@
 struct removal {
     struct vk_provider *provider;
     char *name;
+    bool is_gone;
 };
 
 static int remove_local(void *argument, struct cc_err *err) {
@@ -20,16 +21,19 @@ static int remove_local(void *argument, struct cc_err *err) {
     struct cc_err failure = {0};
     CC_SHIELD_MS(VK_LOCAL_REMOVE_MS);
 
-    cc_ignore(err, "a leftover snapshot costs disk only, the reclaimer finds it");
-    if (runtime->ops->snapshot_remove(runtime->ctx, removal->name, &failure) != 0)
+    cc_ignore(err, "whoever cannot live with a leftover looks at is_gone");
+    removal->is_gone = runtime->ops->snapshot_remove(runtime->ctx, removal->name, &failure) == 0;
+    if (!removal->is_gone)
         cc_log_warn("local snapshot not removed", CC_KV("snapshot", removal->name), CC_KV("error", failure.msg));
     return 0;
 }
 
-void vk_local_snapshots_remove(struct vk_provider *provider, const char *vm_name) {
-    struct removal removals[2] = {{provider, cc_xstrdup(vm_name)},
-                                  {provider, cc_xasprintf("%s%s", CC_FORK_PREFIX, vm_name)}};
+int vk_local_snapshots_remove(struct vk_provider *provider, const char *vm_name, struct cc_err *err) {
+    struct removal removals[2] = {{.provider = provider, .name = cc_xstrdup(vm_name)},
+                                  {.provider = provider, .name = cc_xasprintf("%s%s", CC_FORK_PREFIX, vm_name)}};
+    bool is_verified_later = vk_snapshots_registry(provider->options.snapshots) != NULL;
     struct cc_group group;
+    int rc = 0;
     CC_SHIELD_MS(2 * VK_LOCAL_REMOVE_MS);
 
     /* Both are waited for: a create that follows must not race them. */
@@ -37,8 +41,13 @@ void vk_local_snapshots_remove(struct vk_provider *provider, const char *vm_name
     for (size_t i = 0; i < CC_ARRAY_LENGTH(removals); i++)
         cc_ignore(cc_group_go(&group, "snapshot rm", remove_local, &removals[i], NULL), "logged by the member");
     cc_ignore(cc_group_wait(&group, NULL), "logged by the members");
-    for (size_t i = 0; i < CC_ARRAY_LENGTH(removals); i++)
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(removals); i++) {
+        if (!removals[i].is_gone && (i > 0 || !is_verified_later))
+            rc = cc_err_set(err, CC_UNAVAILABLE, "local snapshot %s of a vm that is gone is still there",
+                            removals[i].name);
         free(removals[i].name);
+    }
+    return rc;
 }
 
 /* --- the choice
@@ -126,7 +135,7 @@ int vk_wake_source_resolve(struct vk_provider *provider, const char *vm_name, st
         return 0;
     }
     if (verdict == LOCAL_STALE)
-        vk_local_snapshots_remove(provider, vm_name);
+        cc_ignore(vk_local_snapshots_remove(provider, vm_name, NULL), "logged; what is left is verified again");
     return pull(provider, vm_name, arena, ret, err);
 }
 
@@ -150,6 +159,6 @@ void vk_wake_source_release(struct vk_provider *provider, struct vk_wake_source 
     source->release = false;
     struct removal *removal = CC_NEW(struct removal);
 
-    *removal = (struct removal){provider, cc_xstrdup(source->snapshot)};
+    *removal = (struct removal){.provider = provider, .name = cc_xstrdup(source->snapshot)};
     vk_task_start(provider, "import removal", false, remove_import, removal, removal_free);
 }

@@ -112,6 +112,29 @@ static void prepare_delete(struct provider_bench *bench, const struct scenario *
                      200);
 }
 
+static void prepare_delete_of_main(struct provider_bench *bench, const struct scenario *self) {
+    prepare_delete(bench, self);
+    fake_host_add_snapshot(bench->host, &(struct fake_snapshot_spec){.name = "fork-" N});
+}
+
+/* Asleep but for its remove, which nobody saw; what is left of the VM is an empty shell. */
+static void prepare_delete_of_half_asleep(struct provider_bench *bench, const struct scenario *self) {
+    make(bench, self);
+    fake_host_fail_nth(bench->host, "vm rm", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    fake_host_fail_nth(bench->host, "vm inspect", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    ck_assert_int_eq(provider_bench_change(bench, "demo-0", SLEEP, NULL), 0);
+    ck_assert(vk_entry_find(bench->provider, "ns", "demo-0")->remove_owed);
+    fake_host_set_vm_memory(bench->host, N, 0);
+    fake_host_set_vm_state(bench->host, N, "stopped", false);
+    fake_kube_put_text(bench->server, "{'apiVersion':'cocoonset.cocoonstack.io/v1','kind':'CocoonSet',"
+                                      "'metadata':{'name':'demo','namespace':'ns'},'spec':{}}");
+    ck_assert(fake_kube_touch(bench->server, "pods", "ns", "demo-0",
+                              "{'metadata':{'finalizers':['test/keep'],'ownerReferences':[{'apiVersion':'cocoonset."
+                              "cocoonstack.io/v1','kind':'CocoonSet','name':'demo','uid':'s','controller':true}]}}"));
+    ck_assert_int_eq(fake_kube_request(bench->server, "DELETE", "/api/v1/namespaces/ns/pods/demo-0", NULL, NULL, NULL),
+                     200);
+}
+
 static void prepare_create(struct provider_bench *bench, const struct scenario *self) {
     if (strstr(self->pod, "mode=clone"))
         provider_bench_publish(bench, "r/y", "1", 77, NULL, NULL, false);
@@ -156,6 +179,18 @@ static void is_kept_as_latest(struct provider_bench *bench) {
     ck_assert_ptr_nonnull(cc_memory_registry_tag(bench->store, N, "latest"));
     ck_assert_int_eq(vk_snapshots_pull(bench->snapshots, N, "latest", "proof", false, NULL), 0);
     ck_assert_uint_eq(fake_host_snapshot_memory(bench->host, "proof"), 77);
+}
+
+/* No sub-agent of a later main may find the baseline of this one. */
+static void left_no_baseline(struct provider_bench *bench) {
+    is_kept_as_latest(bench);
+    ck_assert(!fake_host_has_snapshot(bench->host, "fork-" N));
+}
+
+static void is_kept_locally(struct provider_bench *bench) {
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 0);
+    ck_assert_ptr_null(fake_kube_get(bench->server, "pods", "ns", "demo-0"));
+    ck_assert_uint_eq(fake_host_snapshot_memory(bench->host, N), 77);
 }
 
 static void sweep(const struct scenario *which, const struct provider_bench_options *given) {
@@ -206,6 +241,8 @@ SCENARIO_TEST(wake_from_the_registry, .pod = RUN_POD, .prepare = prepare_far_wak
               .check = is_awake)
 SCENARIO_TEST(delete, .pod = RUN_POD, .prepare = prepare_delete, .operate = vk_provider_delete,
               .check = is_kept_as_latest)
+SCENARIO_TEST(delete_of_main, .pod = RUN_POD, .prepare = prepare_delete_of_main, .operate = vk_provider_delete,
+              .check = left_no_baseline)
 SCENARIO_TEST(create_by_clone, .pod = CLONE_POD, .prepare = prepare_create, .operate = vk_provider_create,
               .check = is_awake)
 SCENARIO_TEST(create_by_run, .pod = RUN_POD, .prepare = prepare_create, .operate = vk_provider_create,
@@ -223,6 +260,17 @@ START_TEST(crash__hibernate_registry_less) {
 }
 END_TEST
 
+/* Seed 60630: the local snapshot is the only copy. */
+START_TEST(crash__delete_half_asleep_registry_less) {
+    static const struct scenario self = {.name = "delete_half_asleep_registry_less",
+                                         .pod = RUN_POD,
+                                         .prepare = prepare_delete_of_half_asleep,
+                                         .operate = vk_provider_delete,
+                                         .check = is_kept_locally};
+    sweep(&self, &(struct provider_bench_options){.no_registry = true});
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("provider crash");
     TCase *tcase = tcase_create("crash");
@@ -236,6 +284,8 @@ int main(void) {
     tcase_add_test(tcase, crash__wake_windows);
     tcase_add_test(tcase, crash__wake_from_the_registry);
     tcase_add_test(tcase, crash__delete);
+    tcase_add_test(tcase, crash__delete_of_main);
+    tcase_add_test(tcase, crash__delete_half_asleep_registry_less);
     tcase_add_test(tcase, crash__create_by_clone);
     tcase_add_test(tcase, crash__create_by_run);
     tcase_add_test(tcase, crash__create_by_restore);

@@ -396,6 +396,39 @@ static void forks_share_one_baseline(struct provider_bench *bench) {
 }
 BENCH_TEST(create__forks_share_one_baseline, forks_share_one_baseline)
 
+#define SUB "vm.cocoonstack.io/name=vk-sub,cocoonset.cocoonstack.io/managed=true,vm.cocoonstack.io/fork-from=" N
+
+/* What is left of a main that lives elsewhere by now, or nowhere, is nobody's baseline; that of a sleeping main is. */
+static void dead_baseline_is_not_forked(struct provider_bench *bench) {
+    struct cc_err err = {0};
+
+    fake_host_add_snapshot(bench->host, &(struct fake_snapshot_spec){.name = "fork-" N, .memory = 3, .nics = 1});
+    fake_kube_put_pod(bench->server, "ns", "sub", "n1", NULL, SUB);
+    ck_assert_int_ne(provider_bench_create(bench, "sub", &err), 0);
+    ck_assert_msg(strstr(err.msg, "inspect fork source vm " N), "%s", err.msg);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm clone"), 0);
+
+    /* A fresh main boots only when the old baseline is gone. */
+    fake_kube_put_pod(bench->server, "ns", "demo-0", "n1", NULL, RUN_POD);
+    fake_host_fail_nth(bench->host, "snapshot rm", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    ck_assert_int_ne(provider_bench_create(bench, "demo-0", &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.msg, "drop fork baseline fork-" N));
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm run"), 0);
+    ck_assert_int_eq(provider_bench_create(bench, "demo-0", NULL), 0);
+    fake_host_set_vm_memory(bench->host, N, 77);
+    ck_assert_int_eq(provider_bench_create(bench, "sub", NULL), 0);
+    ck_assert_uint_eq(fake_host_vm_memory(bench->host, "vk-sub"), 77);
+
+    /* The main sleeps: same lineage. */
+    provider_bench_sleep(2000);
+    ck_assert_int_eq(provider_bench_change(bench, "demo-0", CC_KEY_HIBERNATE "=true", NULL), 0);
+    provider_bench_make(bench, "late",
+                        "vm.cocoonstack.io/name=vk-late,cocoonset.cocoonstack.io/managed=true,"
+                        "vm.cocoonstack.io/fork-from=" N);
+    ck_assert_uint_eq(fake_host_vm_memory(bench->host, "vk-late"), 77);
+}
+BENCH_TEST(create__dead_baseline_is_not_forked, dead_baseline_is_not_forked)
+
 static void one_pull_for_many(struct provider_bench *bench) {
     struct many many[16];
 
@@ -595,6 +628,7 @@ int main(void) {
     tcase_add_test(tcase, create__clones_from_a_directory);
     tcase_add_test(tcase, create__bad_directory_fails_before_any_call);
     tcase_add_test(tcase, create__forks_share_one_baseline);
+    tcase_add_test(tcase, create__dead_baseline_is_not_forked);
     tcase_add_test(tcase, create__one_pull_for_many);
     tcase_add_test(tcase, create__cancelled_leader_leaves_alone);
     tcase_add_test(tcase, create__backend_must_match);

@@ -345,11 +345,90 @@ static void not_yet_awake_registry_less(struct provider_bench *bench) {
     ck_assert_int_eq(provider_bench_delete(bench, "demo-0", NULL), 0);
     ck_assert(fake_host_has_snapshot(bench->host, N));
 }
+static void own_by_living_set(struct provider_bench *bench) {
+    ck_assert(fake_kube_touch(bench->server, "pods", "ns", "demo-0", OWNED));
+    fake_kube_put_text(bench->server, "{'apiVersion':'cocoonset.cocoonstack.io/v1','kind':'CocoonSet',"
+                                      "'metadata':{'name':'demo','namespace':'ns'},'spec':{}}");
+}
+
+/* Its remove after a hibernate is still owed: the guest is in the local snapshot, and nowhere else (seed 60630). */
+static void remove_owed_registry_less(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    own_by_living_set(bench);
+    fake_host_fail_nth(bench->host, "vm rm", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    fake_host_fail_nth(bench->host, "vm inspect", 1, (struct fake_fault){.kind = FAKE_FAIL}); /* nobody knows */
+    ck_assert_int_eq(provider_bench_change(bench, "demo-0", CC_KEY_HIBERNATE "=true", NULL), 0);
+    ck_assert(vk_entry_find(bench->provider, "ns", "demo-0")->remove_owed);
+    ck_assert_int_eq(provider_bench_delete(bench, "demo-0", NULL), 0);
+    ck_assert(!fake_host_has_vm(bench->host, N));
+    ck_assert_uint_eq(fake_host_snapshot_memory(bench->host, N), 77);
+    fake_kube_drop(bench->server, "cocoonsets", "ns", "demo");
+    ck_assert_int_eq(provider_bench_delete(bench, "demo-0", NULL), 0);
+    ck_assert(!fake_host_has_snapshot(bench->host, N));
+}
+
+/* The same found by a daemon that was not there: the VM is down, the pod shall sleep. */
+static void found_down_registry_less(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    own_by_living_set(bench);
+    fake_host_add_snapshot(bench->host, &(struct fake_snapshot_spec){.name = N, .memory = 77});
+    fake_host_set_vm_state(bench->host, N, "stopped", false);
+    provider_bench_annotate(bench, "demo-0", CC_KEY_HIBERNATE "=true");
+    ck_assert_int_eq(provider_bench_delete(bench, "demo-0", NULL), 0);
+    ck_assert(!fake_host_has_vm(bench->host, N));
+    ck_assert_uint_eq(fake_host_snapshot_memory(bench->host, N), 77);
+}
+
+/* Awake: what the local snapshot holds is older than the guest that is given up. */
+static void awake_registry_less(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    own_by_living_set(bench);
+    fake_host_add_snapshot(bench->host, &(struct fake_snapshot_spec){.name = N, .memory = 3});
+    fake_host_fail_nth(bench->host, "snapshot rm", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    ck_assert_int_ne(provider_bench_delete(bench, "demo-0", NULL), 0); /* it would be taken for the guest */
+    ck_assert(is_tracked(bench));
+    ck_assert_int_eq(provider_bench_delete(bench, "demo-0", NULL), 0);
+    ck_assert_uint_eq(fake_host_snapshot_count(bench->host), 0);
+    ck_assert_double_eq(lifecycle(bench, "ok", ""), 1);
+}
+
 START_TEST(delete__asleep_registry_less) {
     provider_bench_run(&(struct provider_bench_options){.no_registry = true}, asleep_registry_less);
+    provider_bench_run(&(struct provider_bench_options){.no_registry = true}, remove_owed_registry_less);
+    provider_bench_run(&(struct provider_bench_options){.no_registry = true}, found_down_registry_less);
+    provider_bench_run(&(struct provider_bench_options){.no_registry = true}, awake_registry_less);
     provider_bench_run(&(struct provider_bench_options){.no_registry = true}, not_yet_awake_registry_less);
 }
 END_TEST
+
+/* A baseline that outlives its main would be forked by the sub-agents of the next one (seeds 60673 and 60962). */
+static void left_baseline_blocks(struct provider_bench *bench) {
+    struct cc_err err = {0};
+
+    make(bench, NEVER_POD);
+    fake_host_add_snapshot(bench->host, &(struct fake_snapshot_spec){.name = N});
+    fake_host_fail_nth(bench->host, "snapshot rm", 2, (struct fake_fault){.kind = FAKE_FAIL});
+    ck_assert_int_ne(provider_bench_delete(bench, "demo-0", &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.msg, "fork-" N));
+    ck_assert(!fake_host_has_vm(bench->host, N));
+    ck_assert_int_eq(provider_bench_delete(bench, "demo-0", NULL), 0);
+    ck_assert(!is_tracked(bench));
+    ck_assert_uint_eq(fake_host_snapshot_count(bench->host), 0);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm rm"), 1);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "release"), 1);
+    ck_assert_double_eq(lifecycle(bench, "ok", ""), 1);
+}
+BENCH_TEST(delete__left_baseline_blocks, left_baseline_blocks)
+
+/* With a registry a left copy of the guest is compared with its tag before it is used. */
+static void left_copy_is_logged(struct provider_bench *bench) {
+    make(bench, NEVER_POD);
+    fake_host_add_snapshot(bench->host, &(struct fake_snapshot_spec){.name = N});
+    fake_host_fail_nth(bench->host, "snapshot rm", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    ck_assert_int_eq(provider_bench_delete(bench, "demo-0", NULL), 0);
+    ck_assert(fake_host_has_snapshot(bench->host, N));
+}
+BENCH_TEST(delete__left_copy_is_logged, left_copy_is_logged)
 
 /* F14 a: the successor does not inherit the predecessor's VM. */
 static void predecessor_goes_first(struct provider_bench *bench) {
@@ -393,6 +472,8 @@ int main(void) {
     tcase_add_test(tcase, delete__leaves_another_pods_vm);
     tcase_add_test(tcase, delete__asleep_keeps_the_tag);
     tcase_add_test(tcase, delete__asleep_registry_less);
+    tcase_add_test(tcase, delete__left_baseline_blocks);
+    tcase_add_test(tcase, delete__left_copy_is_logged);
     tcase_add_test(tcase, delete__predecessor_goes_first);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

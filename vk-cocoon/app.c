@@ -201,6 +201,8 @@ static int open_kubelet(struct app *app, struct cc_err *err) {
     int rc = vk_kubelet_listen(app->kubelet, address, err);
     if (rc)
         return cc_err_wrap(err, "VK_KUBELET_PORT=\"%d\"", options->kubelet_port);
+    if (options->serving_request)
+        vk_serving_enroll(app->serving, options->root_directory, cc_now_wall().ns / CC_NS_PER_S);
     vk_serving_start(app->serving);
     return CC_OK;
 }

@@ -276,6 +276,7 @@ static void read_paths(const struct reader *reader) {
     if (cc_text_equal(options->control_socket, "none"))
         options->control_socket = NULL;
     options->host_namespaces = read_bool(reader, "VK_HOST_NAMESPACES", false);
+    options->serving_request = read_bool(reader, "VK_SERVING_CSR", false);
 }
 
 int vk_options_read_rest(const struct vk_environment *environment, struct vk_options *options, struct cc_err *err) {

@@ -64,6 +64,7 @@ struct vk_options {
     const char *root_directory, *leases_path, *staging_directory, *snapshot_directory, *cgroup_parent;
     const char *control_socket; /* NULL = off (decision 73) */
     bool host_namespaces;       /* decision 77 */
+    bool serving_request;       /* VK_SERVING_CSR: ask the cluster for the serving certificate */
 };
 
 /* Up to and including the texts of the node's identity. options: zeroed. */

@@ -185,7 +185,18 @@ struct cc_http_security cc_tls_server_port(struct cc_tls_server *tls) {
     };
 }
 
-int cc_tls_certificate_end(const char *certificate, int64_t *ret_unix_s, struct cc_err *err) {
+static int64_t seconds_of(const mbedtls_x509_time *time) {
+    struct tm broken = {.tm_year = time->year - 1900,
+                        .tm_mon = time->mon - 1,
+                        .tm_mday = time->day,
+                        .tm_hour = time->hour,
+                        .tm_min = time->min,
+                        .tm_sec = time->sec};
+    return (int64_t)timegm(&broken);
+}
+
+int cc_tls_certificate_span(const char *certificate, int64_t *ret_start_unix_s, int64_t *ret_end_unix_s,
+                            struct cc_err *err) {
     mbedtls_x509_crt parsed;
     mbedtls_x509_crt_init(&parsed);
     int rc = mbedtls_x509_crt_parse(&parsed, (const unsigned char *)certificate, strlen(certificate) + 1);
@@ -193,16 +204,15 @@ int cc_tls_certificate_end(const char *certificate, int64_t *ret_unix_s, struct 
         mbedtls_x509_crt_free(&parsed);
         return cc_tls_error(err, CC_INVALID, rc < 0 ? rc : MBEDTLS_ERR_X509_INVALID_FORMAT, "the certificate");
     }
-    const mbedtls_x509_time *end = &parsed.valid_to;
-    struct tm broken = {.tm_year = end->year - 1900,
-                        .tm_mon = end->mon - 1,
-                        .tm_mday = end->day,
-                        .tm_hour = end->hour,
-                        .tm_min = end->min,
-                        .tm_sec = end->sec};
-    *ret_unix_s = (int64_t)timegm(&broken);
+    *ret_start_unix_s = seconds_of(&parsed.valid_from);
+    *ret_end_unix_s = seconds_of(&parsed.valid_to);
     mbedtls_x509_crt_free(&parsed);
     return 0;
+}
+
+int cc_tls_certificate_end(const char *certificate, int64_t *ret_unix_s, struct cc_err *err) {
+    int64_t start;
+    return cc_tls_certificate_span(certificate, &start, ret_unix_s, err);
 }
 
 void cc_tls_pair_done(struct cc_tls_pair *pair) {

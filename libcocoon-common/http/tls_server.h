@@ -32,6 +32,11 @@ struct cc_http_security cc_tls_server_port(struct cc_tls_server *tls);
 
 /* Seconds since 1970 at which the first certificate of the text ends. */
 CC_MUST_USE int cc_tls_certificate_end(const char *certificate, int64_t *ret_unix_s, struct cc_err *err);
+/* From when to when it is valid, in the same way. */
+CC_MUST_USE int cc_tls_certificate_span(const char *certificate, int64_t *ret_start_unix_s, int64_t *ret_end_unix_s,
+                                        struct cc_err *err);
+/* Whether the first certificate of the text names both as alternative names; address "" = any. */
+bool cc_tls_certificate_names(const char *certificate, const char *host_name, const char *address);
 
 /* PEM texts, owned. */
 struct cc_tls_pair {
@@ -42,5 +47,9 @@ void cc_tls_pair_done(struct cc_tls_pair *pair);
  * address and 127.0.0.1; for servers only (contract/08 4.2). address "" = none. */
 CC_MUST_USE int cc_tls_self_signed(const char *host_name, const char *address, int64_t now_unix_s,
                                    struct cc_tls_pair *ret, struct cc_err *err);
+/* ret->certificate is a PKCS #10 request as the signer kubernetes.io/kubelet-serving wants it (contract/08 4.2): O
+ * `system:nodes`, CN `system:node:<name>`; names: the node's, the address and 127.0.0.1. A new P-256 key. */
+CC_MUST_USE int cc_tls_kubelet_request(const char *node_name, const char *address, struct cc_tls_pair *ret,
+                                       struct cc_err *err);
 
 #endif

@@ -1,5 +1,6 @@
 /* What the kubelet API's TLS lives on: the serving certificate and the authorities of client certificates, both kept
- * fresh. contract/08 4.2 and 4.3.1. */
+ * fresh. The pair comes from two files, else by request from the cluster's signer when that is wanted, else it is
+ * self-signed. contract/08 4.2 and 4.3.1. */
 #ifndef VK_KUBELET_SERVING_H
 #define VK_KUBELET_SERVING_H
 
@@ -25,6 +26,10 @@ struct vk_serving;
  * or an expired one: self-signed. */
 CC_YIELDS CC_MUST_USE int vk_serving_new(struct cc_loop *loop, const struct vk_serving_options *options,
                                          int64_t now_unix_s, struct vk_serving **ret, struct cc_err *err);
+/* Where no usable file is, ask the cluster for a certificate (VK_SERVING_CSR, kubelet/enroll.h) and keep it in folder,
+ * which is borrowed. Self-signed until it is there, and again when it ends without a successor. Before
+ * vk_serving_start. */
+void vk_serving_enroll(struct vk_serving *serving, const char *folder, int64_t now_unix_s);
 /* From now on files and ConfigMap are looked at again and again; what is there but cannot be used is logged once, and
  * the old stays. Until the authorities were read once, no client certificate counts. */
 void vk_serving_start(struct vk_serving *serving);

@@ -45,6 +45,26 @@ static json_t *review_access(struct kubelet_world *world, const json_t *review, 
     return json_pack("{s:{s:b}}", "status", "allowed", allowed);
 }
 
+static json_t *sign(struct kubelet_world *world, const json_t *body, int *ret_status) {
+    if (body) {
+        const char *name = cc_json_text(cc_json_member(body, "metadata"), "name");
+        bool is_known =
+            world->signing && cc_text_equal(name, cc_json_text(cc_json_member(world->signing, "metadata"), "name"));
+        world->signing_posts++;
+        if (world->signing_refusal || is_known)
+            return *ret_status = world->signing_refusal ? world->signing_refusal : 409, json_object();
+        json_decref(world->signing);
+        return json_incref(world->signing = json_deep_copy(body));
+    }
+    if (!world->signing)
+        return *ret_status = 404, json_object();
+    *ret_status = 200;
+    json_t *answer = json_deep_copy(world->signing);
+    if (world->signing_status)
+        json_object_set(answer, "status", world->signing_status);
+    return answer;
+}
+
 static int kube_open(void *ctx, const struct cc_kube_exchange *exchange, struct cc_kube_answer *ret,
                      struct cc_err *err) {
     struct kubelet_world *world = ctx;
@@ -59,6 +79,8 @@ static int kube_open(void *ctx, const struct cc_kube_exchange *exchange, struct 
         answer = review_token(world, body, &ret->status);
     } else if (cc_text_equal(exchange->path, "/apis/authorization.k8s.io/v1/subjectaccessreviews")) {
         answer = review_access(world, body, &ret->status);
+    } else if (cc_text_contains(exchange->path, "/certificatesigningrequests")) {
+        answer = sign(world, body, &ret->status);
     } else {
         const char *text = cc_text_contains(exchange->path, "/pods") ? world->pod_list : world->config_map;
         ret->status = text ? 200 : 404;
@@ -154,6 +176,8 @@ void kubelet_world_open(struct kubelet_world *world) {
 
 void kubelet_world_close(struct kubelet_world *world) {
     json_decref(world->last_access);
+    json_decref(world->signing);
+    json_decref(world->signing_status);
     for (size_t i = 0; i < world->pod_count; i++) {
         cc_object_unref(world->pods[i]);
         vk_vm_unref(world->vms[i]);

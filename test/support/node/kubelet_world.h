@@ -19,6 +19,10 @@ struct kubelet_world {
     const char *pod_list;   /* answer to a list of pods; NULL = none */
     const char *config_map; /* of client authorities: its answer; NULL = 404 */
     char last_path[512];
+    json_t *signing;        /* the CertificateSigningRequest as it was posted last; NULL = none */
+    json_t *signing_status; /* what a look at it finds as its status; NULL = nothing */
+    size_t signing_posts;
+    int signing_refusal; /* status of posts, 0 = they work */
 
     struct cc_object *pods[4];
     struct vk_vm *vms[4]; /* NULL = that pod has none */

@@ -264,8 +264,9 @@ static void look_at_pod_patch(struct sim_daemon *daemon, const char *pod, const 
     json_object_foreach ((json_t *)annotations, key, value)
         note_writer(daemon, key);
     const json_t *set = vm ? sim_set(daemon->world, vm->set) : NULL;
-    /* A new leader whose caches lag may still see a suspend that is over, with its record. */
-    if (set && !sim_hibernation_of(daemon->world, pod) &&
+    /* A new leader whose caches lag may still see a suspend that is over, with its record; a migration needs none. */
+    bool migrates = cc_text_equal(cc_json_text(cc_json_member(set, "status"), "phase"), "Migrating");
+    if (set && !migrates && !sim_hibernation_of(daemon->world, pod) &&
         cc_text_equal(cc_json_text(annotations, CC_KEY_HIBERNATE), "true") &&
         cc_json_bool(cc_json_member(set, "spec"), "suspend") && !sim_is_recorded(set, vm))
         sim_violation(daemon->world, "c", "%s asks pod %s to hibernate, which no reclaim record lists", daemon->name,

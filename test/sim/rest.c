@@ -49,7 +49,7 @@ static bool is_wanted(const json_t *set, const struct sim_vm *vm) {
     if (!set)
         return false;
     if (strcmp(slot, "tb") == 0)
-        return json_array_size(cc_json_path(set, "spec", "toolboxes", NULL)) > 0;
+        return sim_has_toolbox(set, false);
     return *slot - '0' <= cc_json_int(cc_json_path(set, "spec", "agent", NULL), "replicas", 0);
 }
 
@@ -112,14 +112,91 @@ static bool is_awake(struct look *look, const struct sim_vm *vm, const json_t *p
     return true;
 }
 
+static bool is_main(const struct sim_vm *vm) {
+    return cc_text_equal(vm->pod + strlen(vm->set), "-0");
+}
+
+/* A CocoonHibernation wants it asleep. */
+static bool is_held(const struct sim_world *world, const char *pod) {
+    return cc_text_equal(cc_json_text(cc_json_member(sim_hibernation_of(world, pod), "spec"), "desire"), "Hibernate");
+}
+
+static bool is_main_held(const struct sim_world *world, const char *set) {
+    char pod[64];
+    snprintf(pod, sizeof pod, "%s-0", set);
+    return is_held(world, pod);
+}
+
+static bool held_rests(struct look *look, const struct sim_vm *vm, const json_t *pod) {
+    const char *phase = status_text(sim_hibernation_of(look->world, vm->pod), "phase");
+
+    if (!pod)
+        return not_yet(look, "pod %s is not there", vm->pod);
+    if (!is_asleep(look, vm, pod))
+        return false;
+    return cc_text_equal(phase, "Hibernated") ||
+           not_yet(look, "CocoonHibernation %s is %s, not Hibernated", vm->pod, phase);
+}
+
+/* Where the spec wants its main; without a registry nothing is moved (decision 52). */
+static bool is_on_its_node(struct look *look, const struct sim_vm *vm, const json_t *set, const json_t *pod) {
+    const char *pin = cc_json_text(cc_json_member(set, "spec"), "nodeName");
+    const char *node = cc_json_text(cc_json_member(pod, "spec"), "nodeName");
+
+    return !is_main(vm) || cc_text_is_empty(pin) || !look->world->has_registry || cc_text_equal(pin, node) ||
+           not_yet(look, "pod %s is on %s, not on %s", vm->pod, node, pin);
+}
+
+static bool is_released(struct look *look, const json_t *set, const char *pod) {
+    bool releases = cc_text_equal(cc_json_text(cc_json_member(set, "spec"), "hibernatePolicy"), "release");
+
+    return !releases || !look->world->has_registry || !sim_pod(look->world, pod) ||
+           not_yet(look, "pod %s keeps the seat that its set releases", pod);
+}
+
 static bool vm_rests(struct look *look, const struct sim_vm *vm, const json_t *set, bool suspended) {
     const json_t *pod = sim_pod(look->world, vm->pod);
 
+    /* A set is scaled down when it is resumed, or when its main is awake again. */
     if (!is_wanted(set, vm))
-        return (suspended && pod) || is_gone(look, vm, set); /* a set is scaled down when it is resumed */
+        return (pod && (suspended || is_main_held(look->world, vm->set))) || is_gone(look, vm, set);
     if (pod && cc_json_text(cc_json_member(pod, "metadata"), "deletionTimestamp"))
         return not_yet(look, "pod %s is being deleted", vm->pod);
-    return suspended ? is_asleep(look, vm, pod) : is_awake(look, vm, pod);
+    if (suspended)
+        return is_asleep(look, vm, pod) && is_released(look, set, vm->pod);
+    if (is_held(look->world, vm->pod))
+        return held_rests(look, vm, pod);
+    /* What depends on a main that sleeps waits for it. */
+    if (is_main_held(look->world, vm->set))
+        return true;
+    return is_awake(look, vm, pod) && is_on_its_node(look, vm, set, pod);
+}
+
+/* It runs elsewhere, and is nobody's to remove. */
+static bool static_rests(struct look *look, const char *set_name, const json_t *set, bool suspended) {
+    char name[64];
+
+    snprintf(name, sizeof name, "%s-st", set_name);
+    const json_t *pod = sim_pod(look->world, name);
+    if (!sim_has_toolbox(set, true))
+        return !pod || suspended || is_main_held(look->world, set_name) ||
+               not_yet(look, "pod %s is there, and nobody asks for it", name);
+    if (!pod)
+        return suspended || is_main_held(look->world, set_name) || not_yet(look, "pod %s is not there", name);
+    return cc_text_equal(condition(pod, "Ready", "status"), "True") || not_yet(look, "pod %s is not ready", name);
+}
+
+/* A set with a pod that sleeps on its own is not whole. */
+static bool phase_rests(struct look *look, const char *name, const json_t *set, bool suspended) {
+    const char *phase = status_text(set, "phase");
+    bool is_held_back = false;
+
+    for (const struct sim_vm *vm = look->world->vms; vm && !suspended; vm = vm->next)
+        is_held_back = is_held_back || (strcmp(vm->set, name) == 0 && is_held(look->world, vm->pod));
+    if (is_held_back)
+        return true;
+    return cc_text_equal(phase, suspended ? "Suspended" : "Running") ||
+           not_yet(look, "set %s is %s, not %s", name, phase, suspended ? "Suspended" : "Running");
 }
 
 /* --- one set ------------------------------------------------------------------------------------------------------ */
@@ -163,7 +240,6 @@ static bool is_excused(struct look *look, const json_t *set, const char *name, b
 static bool set_rests(struct look *look, const char *name) {
     const json_t *set = sim_set(look->world, name);
     bool suspended = cc_json_bool(cc_json_member(set, "spec"), "suspend");
-    const char *phase = suspended ? "Suspended" : "Running";
 
     if (set && cc_json_text(cc_json_member(set, "metadata"), "deletionTimestamp"))
         return not_yet(look, "set %s is being deleted", name);
@@ -172,10 +248,12 @@ static bool set_rests(struct look *look, const char *name) {
     for (const struct sim_vm *vm = look->world->vms; vm; vm = vm->next)
         if (strcmp(vm->set, name) == 0 && !vm_rests(look, vm, set, suspended))
             return false;
+    if (!static_rests(look, name, set, suspended))
+        return false;
     if (!set)
         return true;
-    if (!cc_text_equal(status_text(set, "phase"), phase))
-        return not_yet(look, "set %s is %s, not %s", name, status_text(set, "phase"), phase);
+    if (!phase_rests(look, name, set, suspended))
+        return false;
     if (cc_json_int(cc_json_member(set, "status"), "observedGeneration", 0) !=
         cc_json_int(cc_json_member(set, "metadata"), "generation", 0))
         return not_yet(look, "set %s has an old observedGeneration", name);

@@ -14,7 +14,8 @@ CC_YIELDS static void settle(struct sim_world *world) {
 
 CC_YIELDS static void create(struct sim_world *world, int replicas, int toolboxes) {
     sim_ledger_add_set(world, "a");
-    sim_user_create_set(world, "a", replicas, toolboxes, IMAGE);
+    sim_user_create_set(world, "a",
+                        &(struct sim_set_spec){.replicas = replicas, .has_toolbox = toolboxes > 0, .image = IMAGE});
     settle(world);
 }
 

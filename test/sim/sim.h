@@ -3,9 +3,9 @@
  *
  * Reading order: world.c (a run from begin to end), daemon.c (start, kill, restart), operator.c and node.c (the daemons
  * as their app.c puts them together), port.c (what happens to one call that leaves a daemon), port_kube.c,
- * port_registry.c, port_host.c (the three ports), faults.c, workload.c, cluster.c (scheduler, garbage, leases),
- * ledger.c (what became of each VM's memory), checkers.c (the other invariants), rest.c (is the world at rest),
- * scenarios.c, crash_points.c, main.c. */
+ * port_registry.c, port_host.c (the three ports), faults.c, users.c (what users can do, and lose by it), workload.c
+ * (what they do), cluster.c (scheduler, garbage, leases), ledger.c (what became of each VM's memory), checkers.c (the
+ * other invariants), rest.c (is the world at rest), scenarios.c, crash_points.c, main.c. */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 
@@ -28,7 +28,8 @@
 #define SIM_DAEMONS_MAX (SIM_NODES_MAX + SIM_OPERATORS_MAX)
 #define SIM_NAMESPACE "ns"
 #define SIM_MESSAGE_BYTES 512
-#define SIM_SEATS 6 /* pods a node takes */
+#define SIM_SEATS 6               /* pods a node takes */
+#define SIM_STATIC_IP "10.99.0.1" /* of the machine behind static toolboxes */
 
 struct sim_world;
 struct sim_node_core;
@@ -239,8 +240,9 @@ struct sim_world {
     bool registry_is_down;
     int64_t kill_at_step;
 
-    bool is_over;  /* daemons end and do not start again */
-    bool is_ended; /* the helpers of the world end */
+    bool user_errs; /* a user's next request is refused by the API server */
+    bool is_over;   /* daemons end and do not start again */
+    bool is_ended;  /* the helpers of the world end */
     bool is_failed;
     uint64_t counter; /* memory values */
     struct sim_vm *vms;
@@ -263,15 +265,27 @@ CC_YIELDS void sim_cluster_run(void *arg);   /* scheduler, garbage, node lifecyc
 CC_YIELDS void sim_disasters_run(void *arg); /* faults that are not drawn per call */
 CC_YIELDS void sim_users_run(void *arg);
 const json_t *sim_hibernation_of(const struct sim_world *world, const char *pod); /* a CocoonHibernation, or NULL */
-void sim_users_settle(struct sim_world *world); /* nobody wants single pods asleep any more */
+void sim_users_settle(struct sim_world *world); /* most single pods are woken, some sleep on */
 void sim_faults_draw(struct sim_world *world);
 void sim_faults_end(struct sim_world *world); /* heals everything */
 
 /* Users: a request to the API server; false = refused. */
-bool sim_user_create_set(struct sim_world *world, const char *name, int replicas, int toolboxes, const char *image);
+struct sim_set_spec {
+    int replicas; /* of sub-agents */
+    bool has_toolbox, has_static, releases;
+    const char *image, *node; /* node: pinned there; NULL = nowhere */
+};
+bool sim_user_create_set(struct sim_world *world, const char *name, const struct sim_set_spec *spec);
 bool sim_user_patch_set(struct sim_world *world, const char *name, const char *single_quoted_patch);
 bool sim_user_delete_set(struct sim_world *world, const char *name);
 bool sim_user_delete_pod(struct sim_world *world, const char *name);
+bool sim_user_hibernate(struct sim_world *world, const char *pod, const char *desire); /* by CocoonHibernation */
+bool sim_user_delete_hibernation(struct sim_world *world, const char *pod);
+/* The spec's array: a managed toolbox "tb", one "st" that runs elsewhere, both or none. The caller frees it. */
+char *sim_toolboxes_text(bool managed, bool is_static, const char *image);
+bool sim_has_toolbox(const json_t *set, bool is_static);
+bool sim_is_static_toolbox(const json_t *toolbox);
+bool sim_is_deleting(const json_t *object);
 const json_t *sim_set(const struct sim_world *world, const char *name);
 const json_t *sim_pod(const struct sim_world *world, const char *name);
 const char *sim_annotation(const json_t *object, const char *key); /* "" when absent */

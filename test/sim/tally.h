@@ -59,6 +59,13 @@
     X(EDIT_RESOURCES, "edit resources")                                                                                \
     X(ADD_TOOLBOX, "add a toolbox")                                                                                    \
     X(REMOVE_TOOLBOX, "remove a toolbox")                                                                              \
+    X(ADD_STATIC_TOOLBOX, "add a static toolbox")                                                                      \
+    X(REMOVE_STATIC_TOOLBOX, "remove a static toolbox")                                                                \
+    X(PIN, "pin a set to a node")                                                                                      \
+    X(REPIN, "pin a set elsewhere while it migrates")                                                                  \
+    X(UNPIN, "remove a pin")                                                                                           \
+    X(RELEASE_POLICY, "edit the hibernate policy: release")                                                            \
+    X(RETAIN_POLICY, "edit the hibernate policy: retain")                                                              \
     X(DELETE_AWAKE_POD, "delete a pod that is awake")                                                                  \
     X(DELETE_ASLEEP_POD, "delete a pod that is asleep")                                                                \
     X(HIBERNATE_POD, "put a pod to sleep by CocoonHibernation")                                                        \

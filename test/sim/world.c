@@ -88,6 +88,7 @@ static void build(struct sim_world *world) {
         draw_manners(world);
     for (size_t i = 0; i < world->node_count; i++) {
         world->hosts[i] = fake_host_new((unsigned)i + 1);
+        fake_host_set_neighbour(world->hosts[i], SIM_STATIC_IP);
         sim_daemon_init(world, &world->nodes[i], SIM_NODE, i);
     }
     for (size_t i = 0; i < world->operator_count; i++)

@@ -51,6 +51,8 @@ void fake_host_set_vm_memory(struct fake_host *host, const char *id_or_name, uin
 void fake_host_set_vm_state(struct fake_host *host, const char *id_or_name, const char *state, bool announce);
 /* The VM vanishes; DELETED when announce. */
 void fake_host_lose_vm(struct fake_host *host, const char *id_or_name, bool announce);
+/* A machine elsewhere in the network, no VM of this host: it answers ping and TCP. "" = none. */
+void fake_host_set_neighbour(struct fake_host *host, const char *ip);
 /* False: the guest answers neither ping nor TCP. */
 void fake_host_set_vm_answers(struct fake_host *host, const char *id_or_name, bool answers);
 /* What reconcile-stale-create says for this VM from now on (default: collected when creating, else not-creating). */

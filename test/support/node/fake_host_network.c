@@ -44,6 +44,10 @@ void fake_host_close_port(struct fake_host *host, int port) {
     host->closed_ports[host->closed_port_count++] = port;
 }
 
+void fake_host_set_neighbour(struct fake_host *host, const char *ip) {
+    snprintf(host->neighbour, sizeof host->neighbour, "%s", ip);
+}
+
 static int network_lease(void *ctx, const char *mac, struct cc_arena *arena, const char **ret_ip, struct cc_err *err) {
     struct fake_host *host = ctx;
     int rc = fake_call_now(host, "lease", err);
@@ -70,6 +74,8 @@ static int network_release(void *ctx, const char *mac, struct cc_err *err) {
 }
 
 static bool answers(const struct fake_host *host, const char *ip) {
+    if (host->neighbour[0] && cc_text_equal(host->neighbour, ip))
+        return true;
     for (const struct fake_vm *vm = host->vms; vm; vm = vm->next) {
         if (!vm->answers || !vk_vm_is_running(vm->record))
             continue;

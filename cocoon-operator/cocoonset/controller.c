@@ -55,11 +55,14 @@ CC_NO_YIELD static void on_pod(void *ctx, const struct cc_object *before, const 
 }
 
 /* Once a CocoonHibernation is gone its pod is the set's again: the set wakes it and reclaims its snapshot (decision
- * 51). Nothing else of these objects causes a pass (contract/03 E). */
+ * 51). One that has settled Active lets a migration begin that waited for it (8.1): nothing else would cause that pass.
+ */
 CC_NO_YIELD static void on_hibernation(void *ctx, const struct cc_object *before, const struct cc_object *after,
                                        bool initial) {
     struct op_cocoonset *controller = (struct op_cocoonset *)ctx;
-    if (after)
+    bool settles = before && after && cc_text_equal(cc_cocoonhibernation_of(after)->phase, "Active") &&
+                   !cc_text_equal(cc_cocoonhibernation_of(before)->phase, "Active");
+    if (!before || (after && !settles))
         return;
     const struct cc_object *pod =
         cc_cache_get(controller->options.pods, before->meta.namespace, cc_cocoonhibernation_of(before)->pod_name);

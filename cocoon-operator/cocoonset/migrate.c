@@ -43,13 +43,15 @@ bool op_is_cr_tracked(struct op_pass *pass, const char *pod_name) {
     return false;
 }
 
-/* The tag is that of the sleep the pod is asked for now. While Migrating it was this controller that asked, once there
- * was no tag; a suspend's is proved by the node's report. An annotation alone may stand next to the tag of a sleep
- * before, whose VM has woken since. */
+/* The tag is that of the sleep the pod is asked for now, and its VM is gone: the node says so. A tag alone may be of a
+ * sleep before, or be taken back: a node whose remove failed deletes it again, and the guest runs on (contract/07
+ * 13.2.6). Where no node agent ever reported anything, the tag is all there is to go by, and while Migrating it was
+ * this controller that asked for it, once there was none. */
 static bool is_quiesced(const struct cc_cocoonset *set, const struct cc_pod *main) {
     struct cc_lifecycle lifecycle;
     cc_lifecycle_parse(&main->base.meta.annotations, &lifecycle);
-    return cc_text_equal(set->status.phase, OP_PHASE_MIGRATING) || cc_text_equal(lifecycle.state, CC_STATE_HIBERNATED);
+    return cc_text_equal(lifecycle.state, CC_STATE_HIBERNATED) ||
+           (cc_text_is_empty(lifecycle.state) && cc_text_equal(set->status.phase, OP_PHASE_MIGRATING));
 }
 
 enum op_move op_move_of(const struct cc_cocoonset *set, const struct cc_pod *main, bool has_tag) {
@@ -64,8 +66,10 @@ enum op_move op_move_of(const struct cc_cocoonset *set, const struct cc_pod *mai
     /* A leftover, but a wake or a restore may still read it until the VM lives. */
     if (off_target && !asleep)
         return live ? OP_MOVE_DROP_LEFTOVER : OP_MOVE_PASS_ON;
+    if (off_target && is_quiesced(set, main))
+        return OP_MOVE_DELETE;
     if (off_target)
-        return is_quiesced(set, main) ? OP_MOVE_DELETE : OP_MOVE_PASS_ON;
+        return migrating ? OP_MOVE_AWAIT_SLEEP : OP_MOVE_PASS_ON;
     /* What is on its target wakes here only while Migrating; otherwise a plain unsuspend or a CocoonHibernation has it.
      */
     if (!migrating)
@@ -81,6 +85,14 @@ enum op_move op_move_of(const struct cc_cocoonset *set, const struct cc_pod *mai
 CC_YIELDS static int go_on_migrating(struct op_pass *pass, struct cc_reconcile_result *ret, struct cc_err *err) {
     ret->requeue_after_ms = OP_REQUEUE_WAIT_MS;
     return op_pass_write_status(pass, OP_PHASE_MIGRATING, err);
+}
+
+/* Whatever becomes of the phase meanwhile (a restore that fails and recovers ends it), the snapshot of the move is owed
+ * a reclaim: step 10 drops it once its VM lives. Durable before the snapshot can be there. */
+CC_YIELDS static int record_move(struct op_pass *pass, struct cc_err *err) {
+    const char *vm_name = cc_agent_vm_name(op_pass_namespace(pass), op_pass_set_name(pass), 0, &pass->arena);
+    cc_strlist_add_unique(&pass->record.vms, &pass->arena, vm_name);
+    return op_pass_write_record(pass, err);
 }
 
 /* Rule 1. It has no VM yet, if the server agrees that it has no node: the cache may not know of its binding. */
@@ -106,7 +118,8 @@ CC_YIELDS static int quiesce(struct op_pass *pass, struct cc_reconcile_result *r
     /* Not written: the spec was edited under this pass. */
     if (rc != 0 || !op_pass_phase_is(pass, OP_PHASE_MIGRATING))
         return rc;
-    return op_pass_hibernate_pod(pass, pass->pods.main, true, err);
+    rc = record_move(pass, err);
+    return rc != 0 ? rc : op_pass_hibernate_pod(pass, pass->pods.main, true, err);
 }
 
 CC_YIELDS static int drop_tag(struct op_pass *pass, struct cc_reconcile_result *ret, struct cc_err *err) {
@@ -116,10 +129,23 @@ CC_YIELDS static int drop_tag(struct op_pass *pass, struct cc_reconcile_result *
     return rc != 0 || !gone ? rc : go_on_migrating(pass, ret, err);
 }
 
+/* Rule Q. The cache may show a sleep that is over: a pin that went to and fro has woken it. So the server is asked, and
+ * the DELETE holds only for what it said. */
 CC_YIELDS static int delete_old(struct op_pass *pass, struct cc_reconcile_result *ret, struct cc_err *err) {
-    int rc = op_pass_keep_snapshot(pass, pass->pods.main, err);
-    if (rc == 0)
-        rc = op_pass_delete_pod(pass, pass->pods.main->pod, err);
+    struct op_owned_pod *main = pass->pods.main;
+    bool present = false;
+    int rc = op_pass_read_pod(pass, main, &present, err);
+    ret->requeue_after_ms = OP_REQUEUE_WRITE_MS;
+    if (rc == 0 && present && op_move_of(pass->set, main->pod, true) == OP_MOVE_DELETE)
+        rc = op_pass_keep_snapshot(pass, main, err);
+    if (rc != 0 || !present || op_move_of(pass->set, main->pod, true) != OP_MOVE_DELETE)
+        return rc;
+    struct cc_err failure = {0};
+    rc = op_pass_delete_pod_unchanged(pass, main->pod, &failure);
+    if (rc != 0 && cc_kube_is_superseded(&failure))
+        return 0; /* it changed under us: the next pass looks again */
+    if (rc != 0 && err)
+        *err = failure;
     return rc != 0 ? rc : go_on_migrating(pass, ret, err);
 }
 
@@ -139,7 +165,9 @@ CC_YIELDS static int recreate(struct op_pass *pass, bool *ret_ends, struct cc_re
     ret->requeue_after_ms = OP_REQUEUE_WAIT_MS;
     if (state == OP_SNAPSHOT_IN_USE)
         return 0;
-    rc = op_create_restored_main(pass, NULL, &outcome, err);
+    rc = record_move(pass, err);
+    if (rc == 0)
+        rc = op_create_restored_main(pass, NULL, &outcome, err);
     return rc != 0 || outcome == OP_CREATE_EXISTS ? rc : go_on_migrating(pass, ret, err);
 }
 
@@ -170,6 +198,8 @@ CC_YIELDS static int act(struct op_pass *pass, enum op_move move, bool *ret_ends
     case OP_MOVE_DROP_LEFTOVER:
     case OP_MOVE_FINISH:
         return drop_tag(pass, ret, err);
+    case OP_MOVE_AWAIT_SLEEP:
+        return go_on_migrating(pass, ret, err);
     case OP_MOVE_DELETE:
         return delete_old(pass, ret, err);
     case OP_MOVE_RECREATE:

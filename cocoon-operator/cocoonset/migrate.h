@@ -19,6 +19,7 @@ enum op_move {
     OP_MOVE_PASS_ON,
     OP_MOVE_QUIESCE,       /* rule 7: no snapshot yet */
     OP_MOVE_DROP_LEFTOVER, /* L2 */
+    OP_MOVE_AWAIT_SLEEP,   /* Q, but its VM may not be gone yet */
     OP_MOVE_DELETE,        /* Q */
     OP_MOVE_RECREATE,      /* E */
     OP_MOVE_WAKE_IN_PLACE, /* R */

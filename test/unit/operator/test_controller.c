@@ -459,6 +459,32 @@ START_TEST(controller__events_drive_the_loop) {
 }
 END_TEST
 
+/* A migration waits for a CocoonHibernation that wakes the main; that it has settled is what sets it off. */
+static void a_settled_wake_lets_the_migration_begin(void *arg) {
+    struct op_test t;
+
+    (void)arg;
+    op_test_begin(&t, true);
+    put_named_set(&t, "demo", "{'nodeName':'node-b','agent':{'image':'" IMG "'}}");
+    op_put_agent(&t, 0, P_RUNS);
+    op_put_hibernation(&t, "demo-0", "Wake", "Waking");
+    struct cc_fiber *worker cc_cleanup(cc_fiber_join_p) = cc_fiber_start(cc_loop_current(), "run", run_controller, &t);
+    ck_assert_int_eq(cc_sleep_ms(60000, NULL), 0);
+    ck_assert(!op_is_flagged(&t, "demo-0", CC_KEY_HIBERNATE));
+    fake_kube_touch(t.api, "cocoonhibernations", "ns", "demo-0",
+                    "{'status':{'phase':'Active','observedGeneration':1}}");
+    ck_assert_int_eq(cc_sleep_ms(100, NULL), 0);
+    ck_assert(op_is_flagged(&t, "demo-0", CC_KEY_HIBERNATE));
+    ck_assert_str_eq(op_phase(&t), "Migrating");
+    cc_fiber_join_p(&worker);
+    op_test_end(&t);
+}
+
+START_TEST(controller__a_settled_wake_lets_the_migration_begin) {
+    cc_test_run_virtual(a_settled_wake_lets_the_migration_begin, NULL);
+}
+END_TEST
+
 /* F03: the namespace goes; nothing can be created in it, and a fresh event beats the back-off of the failed creates. */
 static void a_terminating_namespace(void *arg) {
     struct op_test t;
@@ -568,4 +594,5 @@ OP_SUITE_MAIN("operator controller", controller__a_missing_set_is_done, controll
               controller__the_clock_writes_no_status, controller__hibernations_are_listed_at_most_once,
               controller__no_status_for_a_spec_unseen, controller__a_set_without_a_spec,
               controller__an_older_crd_is_not_fought, controller__sets_do_not_block_one_another,
-              controller__events_drive_the_loop, controller__a_terminating_namespace, controller__a_silent_registry)
+              controller__events_drive_the_loop, controller__a_settled_wake_lets_the_migration_begin,
+              controller__a_terminating_namespace, controller__a_silent_registry)

@@ -132,13 +132,70 @@ static void quiesced_then_deleted(void *arg) {
     ck_assert(step(&t));
     ck_assert_uint_eq(fake_kube_writes(t.api), 0);
     CC_VECTOR("03-48");
+    /* The record owes the snapshot a reclaim, whatever becomes of the phase. */
+    ck_assert_ptr_nonnull(strstr(op_set_annotation(&t, CC_KEY_HIBERNATE_RECLAIM), VM_M));
+    /* The tag alone proves nothing: a node whose remove failed takes it back, and the guest runs on. */
     put_tag(&t);
+    ck_assert(step(&t));
+    ck_assert(!is_going(&t));
+    op_set_state(&t, "demo-0", P_STATE_HIBERNATED, 3);
     ck_assert(step(&t));
     ck_assert(is_going(&t));
     ck_assert(op_is_flagged(&t, "demo-0", CC_KEY_KEEP_SNAPSHOT));
     ck_assert(has_tag(&t));
     ck_assert_str_eq(op_phase(&t), "Migrating");
     CC_VECTOR("03-49");
+    op_test_end(&t);
+
+    /* A node agent that reports no lifecycle: there the tag is all there is. */
+    begin(&t, PINNED, "Migrating");
+    put_main(&t, "node-a", P_HIBERNATE);
+    put_tag(&t);
+    ck_assert(step(&t));
+    ck_assert(is_going(&t));
+    op_test_end(&t);
+}
+
+/* The pin went to and fro: the cache still shows the sleep that the second edit ended. */
+static void woken_meanwhile(void *arg) {
+    struct op_test t;
+
+    (void)arg;
+    begin(&t, PINNED, "Migrating");
+    put_main(&t, "node-a", P_SLEEPS);
+    put_tag(&t);
+    op_settle();
+    fake_kube_hold_watches(t.api, true);
+    op_annotate(&t, "pods", "demo-0", CC_KEY_HIBERNATE, NULL);
+    op_set_state(&t, "demo-0", P_RUNS, 3);
+    ck_assert(step(&t));
+    ck_assert_int_eq(t.err.code, 0);
+    ck_assert(!is_going(&t));
+    ck_assert(!op_is_flagged(&t, "demo-0", CC_KEY_KEEP_SNAPSHOT));
+    ck_assert_int_eq(t.result.requeue_after_ms, 1000);
+    fake_kube_hold_watches(t.api, false);
+    op_test_end(&t);
+}
+
+/* The restore failed at first, which ended the phase Migrating: its snapshot goes all the same once the VM lives. */
+static void restored_after_a_failure(void *arg) {
+    struct op_test t;
+
+    (void)arg;
+    begin(&t, PINNED, "Migrating");
+    put_tag(&t);
+    ck_assert_int_eq(op_pass(&t), 0);
+    ck_assert(op_is_flagged(&t, "demo-0", CC_KEY_RESTORE));
+    op_put_built_pod(&t, op_copy(&t, "pods", "demo-0"), "node-b", P_STATE_FAILED, 3);
+    ck_assert_int_eq(op_pass(&t), 0);
+    ck_assert_str_eq(op_phase(&t), "Failed");
+    op_set_state(&t, "demo-0", P_RUNS, 3);
+    ck_assert(has_tag(&t));
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(op_pass(&t), 0);
+    ck_assert(!has_tag(&t));
+    ck_assert_str_eq(op_phase(&t), "Running");
+    ck_assert_ptr_null(op_set_annotation(&t, CC_KEY_HIBERNATE_RECLAIM));
     op_test_end(&t);
 }
 
@@ -492,6 +549,8 @@ static void without_a_registry(void *arg) {
 static const cc_fiber_fn cases[] = {
     nothing_to_do_asks_nobody,
     quiesced_then_deleted,
+    woken_meanwhile,
+    restored_after_a_failure,
     recreated_on_the_target,
     the_tag_stays_until_the_vm_lives,
     leftovers,

@@ -12,8 +12,8 @@
 bool op_releases_seats(struct op_pass *pass);
 /* There is a pod that is not kubelet-terminal. */
 bool op_has_seats(const struct op_pass *pass);
-/* No seat is left: Suspended. Never creates a main. */
-CC_YIELDS CC_MUST_USE int op_release_nothing(struct op_pass *pass, struct cc_err *err);
+/* The cache shows no seat: Suspended, once the server agrees. Never creates a main. */
+CC_YIELDS CC_MUST_USE int op_release_nothing(struct op_pass *pass, struct cc_reconcile_result *ret, struct cc_err *err);
 /* The gate of the suspend is open. Stash and node hint are durable before the first pod goes. */
 CC_YIELDS CC_MUST_USE int op_release_seats(struct op_pass *pass, struct cc_reconcile_result *ret, struct cc_err *err);
 

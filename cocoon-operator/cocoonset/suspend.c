@@ -114,7 +114,7 @@ CC_YIELDS static int wait_for_gate(struct op_pass *pass, const struct cc_err *pr
 int op_step_suspend(struct op_pass *pass, struct cc_reconcile_result *ret, struct cc_err *err) {
     bool releases = op_releases_seats(pass);
     if (releases && !op_has_seats(pass))
-        return op_release_nothing(pass, err);
+        return op_release_nothing(pass, ret, err);
     if (!releases && !pass->pods.main)
         return op_create_missing_main(pass, true, ret, err);
     /* The record is durable before any hibernate annotation: an operator that restarts in between still knows every VM.

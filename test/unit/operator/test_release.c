@@ -36,6 +36,27 @@ static void nothing_to_release(void *arg) {
     op_test_end(&t);
 }
 
+/* The cache does not show the main that this controller has just made: nothing is asleep yet. */
+static void a_main_that_is_not_seen(void *arg) {
+    struct op_test t;
+
+    (void)arg;
+    op_test_begin(&t, true);
+    op_put_set(&t, 2, RELEASED, NULL);
+    op_settle();
+    fake_kube_hold_watches(t.api, true);
+    op_put_agent(&t, 0, P_RUNS);
+    ck_assert_int_eq(op_pass(&t), 0);
+    ck_assert_str_eq(op_phase(&t), "");
+    ck_assert_int_eq(t.result.requeue_after_ms, 5000);
+    fake_kube_hold_watches(t.api, false);
+    op_settle();
+    ck_assert_int_eq(op_pass(&t), 0);
+    ck_assert_str_eq(op_phase(&t), "Suspending");
+    ck_assert(op_is_flagged(&t, "demo-0", CC_KEY_HIBERNATE));
+    op_test_end(&t);
+}
+
 static void seats_go_once_the_gate_is_open(void *arg) {
     struct op_test t;
 
@@ -187,8 +208,13 @@ static void wrappers_skip(void *arg) {
 }
 
 static const cc_fiber_fn cases[] = {
-    nothing_to_release,           seats_go_once_the_gate_is_open, all_is_durable_before_the_delete,
-    a_failing_main_is_waited_for, without_a_registry_seats_stay,  wrappers_skip,
+    nothing_to_release,
+    a_main_that_is_not_seen,
+    seats_go_once_the_gate_is_open,
+    all_is_durable_before_the_delete,
+    a_failing_main_is_waited_for,
+    without_a_registry_seats_stay,
+    wrappers_skip,
 };
 
 START_TEST(release__cases) {

@@ -164,6 +164,7 @@ static void set_up_metrics(struct app *app) {
     static const char *const leader_labels[] = {"name", NULL};
     app->metrics = cc_metrics_new();
     cc_metrics_add_process(app->metrics);
+    cc_metrics_add_build(app->metrics, "cocoon_operator_build_info", cc_version(), cc_revision());
     app->kube.requests_total =
         cc_metrics_counter(app->metrics, "rest_client_requests_total",
                            "Requests to the API server, by status code, method and host.", request_labels);

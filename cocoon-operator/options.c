@@ -27,13 +27,14 @@ static const struct flag flags[] = {
 
 const char *op_options_usage(void) {
     return "usage: cocoon-operator [flags]\n"
+           "       cocoon-operator apply-crds [--check] [--kubeconfig FILE] DIRECTORY\n"
            "  --metrics-bind-address ADDRESS       metrics endpoint, 0 = off (METRICS_ADDR, default :8080)\n"
            "  --health-probe-bind-address ADDRESS  /healthz and /readyz, 0 = off (PROBE_ADDR, default :8081)\n"
            "  --leader-elect[=BOOL]                run only while holding the lease (LEADER_ELECT, default true)\n"
            "  --cocoonset-concurrency N            CocoonSets reconciled at once (COCOONSET_CONCURRENCY, default 4)\n"
            "  --hibernation-concurrency N          CocoonHibernations at once (HIBERNATION_CONCURRENCY, default 4)\n"
            "  --kubeconfig FILE                    else KUBECONFIG, in-cluster, ~/.kube/config\n"
-           "  --help\n"
+           "  --version, --help\n"
            "environment:\n"
            "  OCI_REGISTRY         host[:port]/path of the snapshots, required; `none` = without a registry\n"
            "  OPERATOR_LOG_LEVEL   debug, info (default), warn, error\n"
@@ -116,6 +117,8 @@ static enum op_options_outcome read_flags(int argc, char *const *argv, struct op
         const char *value = name[length] == '=' ? name + length + 1 : NULL;
         if (strcmp(name, "help") == 0 || strcmp(name, "h") == 0)
             return OP_OPTIONS_HELP;
+        if (strcmp(name, "version") == 0)
+            return OP_OPTIONS_VERSION;
         const struct flag *flag = find_flag(name, length);
         if (!flag) {
             cc_err_set(err, CC_INVALID, "unknown flag \"%s\"", argument);

@@ -26,9 +26,10 @@ struct op_options {
 
 enum op_options_outcome {
     OP_OPTIONS_RUN,
-    OP_OPTIONS_HELP,  /* print the usage on stdout, exit 0 */
-    OP_OPTIONS_USAGE, /* err, then the usage on stderr, exit 2 */
-    OP_OPTIONS_FATAL, /* err on stderr, exit 1: a malformed variable */
+    OP_OPTIONS_VERSION, /* print the version on stdout, exit 0 */
+    OP_OPTIONS_HELP,    /* print the usage on stdout, exit 0 */
+    OP_OPTIONS_USAGE,   /* err, then the usage on stderr, exit 2 */
+    OP_OPTIONS_FATAL,   /* err on stderr, exit 1: a malformed variable */
 };
 typedef const char *(*op_getenv_fn)(void *ctx, const char *name);
 

@@ -6,9 +6,14 @@
 #include "aio/loop.h"
 #include "aio/signal.h"
 #include "obs/log.h"
+#include "apply_crds.h"
+#include "base/text.h"
+#include "base/version.h"
 #include "options.h"
 
 int op_main(int argc, char **argv) {
+    if (argc > 1 && cc_text_equal(argv[1], "apply-crds"))
+        return op_apply_crds_main(argc - 1, argv + 1);
     struct cc_arena arena;
     struct op_options options;
     struct cc_err err = {0};
@@ -17,6 +22,9 @@ int op_main(int argc, char **argv) {
     switch (op_options_parse(argc, argv, NULL, NULL, &arena, &options, &err)) {
     case OP_OPTIONS_RUN:
         break;
+    case OP_OPTIONS_VERSION:
+        printf("cocoon-operator %s (commit %s, built %s)\n", cc_version(), cc_revision(), cc_build_time());
+        goto out;
     case OP_OPTIONS_HELP:
         fputs(op_options_usage(), stdout);
         goto out;

@@ -421,7 +421,8 @@ static void watch_signals(void *arg) {
 }
 
 static void serve(struct app *app) {
-    cc_log_info("starting", CC_KV("version", cc_version()), CC_KV("node", app->options.node_name),
+    cc_log_info("starting", CC_KV("version", cc_version()), CC_KV("revision", cc_revision()),
+                CC_KV("built", cc_build_time()), CC_KV("node", app->options.node_name),
                 CC_KV("ip", app->options.node_ip), CC_KV("server", app->config->server));
     struct cc_fiber *signals = cc_fiber_start(app->loop, "signals", watch_signals, app);
     struct cc_fiber *starter = cc_fiber_start(app->loop, "start", start, app);
@@ -457,6 +458,7 @@ int vk_app_run(const struct vk_app_arguments *arguments) {
     app.user_agent = cc_user_agent_new("vk-cocoon");
     app.metrics = cc_metrics_new();
     cc_metrics_add_process(app.metrics);
+    cc_metrics_add_build(app.metrics, "cocoon_vk_build_info", cc_version(), cc_revision());
     if (cc_fiber_spawn(app.loop, "main", supervise, &app))
         cc_loop_run(app.loop);
 

@@ -37,7 +37,7 @@ static bool read_arguments(int argc, char **argv, struct vk_app_arguments *ret) 
 
 int main(int argc, char **argv) {
     if (argc == 2 && (cc_text_equal(argv[1], "--version") || cc_text_equal(argv[1], "-version"))) {
-        printf("vk-cocoon %s\n", cc_version());
+        printf("vk-cocoon %s (commit %s, built %s)\n", cc_version(), cc_revision(), cc_build_time());
         return 0;
     }
     if (argc == 2 && (cc_text_equal(argv[1], "--help") || cc_text_equal(argv[1], "-h"))) {

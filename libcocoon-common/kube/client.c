@@ -227,6 +227,8 @@ static int call_object(const struct cc_kube *kube, struct cc_kube_call *call, co
     call->name = ref->name;
     cc_buf_init(&path, CC_URL_BYTES_MAX);
     cc_kube_path(&path, ref->resource, ref->namespace, is_create ? NULL : ref->name, ref->subresource);
+    if (call->query)
+        cc_buf_puts(&path, call->query);
     int rc = cc_buf_check(&path, "the path", err);
     if (rc)
         return cc_kube_call_wrap(call, rc, err);
@@ -287,11 +289,15 @@ int cc_kube_update(const struct cc_kube *kube, const struct cc_kube_ref *ref, co
 
 int cc_kube_patch(const struct cc_kube *kube, const struct cc_kube_ref *ref, enum cc_patch_type type,
                   const json_t *patch, json_t **ret, struct cc_err *err) {
+    static const char *const content_types[] = {
+        [CC_PATCH_MERGE] = "application/merge-patch+json",
+        [CC_PATCH_STRATEGIC] = "application/strategic-merge-patch+json",
+        [CC_PATCH_APPLY] = "application/apply-patch+yaml", /* JSON is YAML */
+    };
     struct cc_kube_call call = {
         .verb = cc_text_equal(ref->subresource, "status") ? "patch status of" : "patch",
-        .exchange = {.method = "PATCH",
-                     .content_type = type == CC_PATCH_STRATEGIC ? "application/strategic-merge-patch+json"
-                                                                : "application/merge-patch+json"},
+        .query = type == CC_PATCH_APPLY ? "?fieldManager=" CC_KUBE_FIELD_MANAGER "&force=true" : NULL,
+        .exchange = {.method = "PATCH", .content_type = content_types[type]},
     };
 
     return call_object(kube, &call, ref, patch, ret, err);

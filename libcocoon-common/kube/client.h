@@ -37,7 +37,10 @@ struct cc_kube_ref {
     const char *subresource; /* "status", or NULL */
 };
 
-enum cc_patch_type { CC_PATCH_MERGE, CC_PATCH_STRATEGIC };
+/* APPLY is server-side apply of the whole object under the field manager CC_KUBE_FIELD_MANAGER; other managers' fields
+ * are taken over. */
+enum cc_patch_type { CC_PATCH_MERGE, CC_PATCH_STRATEGIC, CC_PATCH_APPLY };
+#define CC_KUBE_FIELD_MANAGER "cocoon"
 
 /* Errors of all calls: NOT_FOUND, EXISTS (POST 409), CONFLICT (PUT, PATCH 409), GONE, INVALID (422; uid_mismatch set
  * when the cause is metadata.uid, decision 54), DENIED (401, 403), THROTTLED, UNAVAILABLE (5xx, cannot connect),

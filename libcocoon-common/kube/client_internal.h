@@ -9,6 +9,7 @@
 struct cc_kube_call {
     const char *verb; /* for messages: "get", "patch status of" */
     const char *kind, *namespace, *name;
+    const char *query; /* "?key=value", encoded; NULL = none */
     struct cc_kube_exchange exchange;
 };
 

@@ -345,6 +345,13 @@ void cc_metrics_add_process(struct cc_metrics *metrics) {
                                      "Start time of the process since the epoch in seconds.", NULL);
 }
 
+void cc_metrics_add_build(struct cc_metrics *metrics, const char *name, const char *version, const char *revision) {
+    static const char *const labels[] = {"version", "revision", NULL};
+    struct cc_metric *build = cc_metrics_gauge(metrics, name, "1, with the version and commit that run.", labels);
+
+    cc_metric_set(build, 1, (const char *[]){version, revision});
+}
+
 void cc_metrics_write(struct cc_metrics *metrics, struct cc_buf *into) {
     for (struct collector *collector = metrics->collectors; collector; collector = collector->next)
         collector->collect(collector->ctx);

@@ -45,6 +45,8 @@ void cc_metrics_on_collect(struct cc_metrics *metrics, void (*collect)(void *ctx
 void cc_metrics_off_collect(struct cc_metrics *metrics, void (*collect)(void *ctx), void *ctx);
 /* process_* families: CPU seconds, resident bytes, open descriptors, start time. */
 void cc_metrics_add_process(struct cc_metrics *metrics);
+/* `name`{version, revision} 1: what is running. */
+void cc_metrics_add_build(struct cc_metrics *metrics, const char *name, const char *version, const char *revision);
 /* Appends the exposition: families by name, series by label values, one HELP and TYPE line each. */
 void cc_metrics_write(struct cc_metrics *metrics, struct cc_buf *into);
 

@@ -193,6 +193,15 @@ START_TEST(options__help_wins_over_a_malformed_variable) {
 }
 END_TEST
 
+START_TEST(options__version_needs_no_configuration) {
+    struct attempt a = {.env = {"COCOONSET_CONCURRENCY=x"}, .argv = {"--version"}};
+
+    parse(&a);
+    ck_assert_int_eq(a.outcome, OP_OPTIONS_VERSION);
+    cc_arena_done(&a.arena);
+}
+END_TEST
+
 START_TEST(options__registry) {
     struct op_options options = {.registry = ""};
     struct cc_err err = {0};
@@ -222,6 +231,7 @@ int main(void) {
     tcase_add_test(tests, options__zero_turns_an_endpoint_off);
     tcase_add_test(tests, options__usage_errors);
     tcase_add_test(tests, options__help_wins_over_a_malformed_variable);
+    tcase_add_test(tests, options__version_needs_no_configuration);
     tcase_add_test(tests, options__registry);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "oci/credential_helper.h"
 
 #define DOCKER_HUB_HOST "index.docker.io"
 #define DOCKER_HUB_KEY "https://index.docker.io/v1/"
@@ -17,6 +18,7 @@ struct lookup {
     void *ctx;
     struct cc_arena *arena;
     const char *keys[2];
+    bool with_helpers;
 };
 
 /* "https://host/v1/" and "host/path" are entries of "host". */
@@ -56,6 +58,11 @@ static int take_basic(const struct lookup *lookup, const char *auth, struct cc_r
     return 0;
 }
 
+static bool is_found(const struct cc_registry_credentials *credentials) {
+    return *credentials->username || *credentials->password || *credentials->registry_token ||
+           *credentials->identity_token;
+}
+
 /* True in *ret_found when the entry holds credentials; `docker login` with a credential helper leaves empty ones. */
 static int take_entry(const struct lookup *lookup, const json_t *entry, bool *ret_found,
                       struct cc_registry_credentials *ret, struct cc_err *err) {
@@ -63,34 +70,55 @@ static int take_entry(const struct lookup *lookup, const json_t *entry, bool *re
         .username = cc_json_text_dup(entry, "username", lookup->arena),
         .password = cc_json_text_dup(entry, "password", lookup->arena),
         .registry_token = cc_json_text_dup(entry, "registrytoken", lookup->arena),
+        .identity_token = cc_json_text_dup(entry, "identitytoken", lookup->arena),
     };
     const char *auth = cc_json_text(entry, "auth");
     int rc = cc_text_is_empty(auth) ? 0 : take_basic(lookup, auth, &credentials, err);
     if (rc)
         return rc;
-    *ret_found = *credentials.username || *credentials.password || *credentials.registry_token;
-    if (!*ret_found && !cc_text_is_empty(cc_json_text(entry, "identitytoken")))
-        return cc_err_set(err, CC_UNSUPPORTED,
-                          "the entry has an identity token only; accepted are user and password, "
-                          "or a registry token");
+    *ret_found = is_found(&credentials);
     if (*ret_found)
         *ret = credentials;
     return 0;
 }
 
-static int search(const struct lookup *lookup, const char *bytes, size_t count, bool *ret_found,
-                  struct cc_registry_credentials *ret, struct cc_err *err) {
+/* The helper that keeps the key's credentials; NULL = they are in auths. */
+static const char *helper_of(const json_t *root, const char *key) {
+    const char *own = cc_json_text(cc_json_member(root, "credHelpers"), key);
+    const char *store = cc_text_is_empty(own) ? cc_json_text(root, "credsStore") : own;
+
+    return cc_text_is_empty(store) ? NULL : store;
+}
+
+static CC_YIELDS int search_key(const struct lookup *lookup, const json_t *root, const char *key, bool *ret_found,
+                                struct cc_registry_credentials *ret, struct cc_err *err) {
+    const char *helper = lookup->with_helpers ? helper_of(root, key) : NULL;
+    const json_t *auths = cc_json_member(root, "auths");
+    struct cc_registry_credentials credentials;
+
+    if (helper) {
+        int rc = cc_credential_helper_get(helper, key, lookup->arena, &credentials, err);
+        *ret_found = rc == 0 && is_found(&credentials);
+        if (*ret_found)
+            *ret = credentials;
+        return rc;
+    }
+    const json_t *entry = auths ? find_entry(auths, key) : NULL;
+    int rc = entry ? take_entry(lookup, entry, ret_found, ret, err) : 0;
+    if (rc)
+        cc_err_wrap(err, "auths[\"%s\"]", key);
+    return rc;
+}
+
+static CC_YIELDS int search(const struct lookup *lookup, const char *bytes, size_t count, bool *ret_found,
+                            struct cc_registry_credentials *ret, struct cc_err *err) {
     json_t *root cc_cleanup(cc_json_decref_p) = NULL;
     if (cc_json_parse(bytes, count, CC_DOCKER_CONFIG_BYTES_MAX, &root, err) != 0 || !json_is_object(root))
         return cc_err_set(err, CC_INVALID, "is no JSON object");
-    const json_t *auths = cc_json_member(root, "auths");
     for (size_t i = 0; i < CC_ARRAY_LENGTH(lookup->keys) && !*ret_found; i++) {
-        const json_t *entry = auths ? find_entry(auths, lookup->keys[i]) : NULL;
-        int rc = entry ? take_entry(lookup, entry, ret_found, ret, err) : 0;
-        if (rc) {
-            cc_err_wrap(err, "auths[\"%s\"]", lookup->keys[i]);
+        int rc = search_key(lookup, root, lookup->keys[i], ret_found, ret, err);
+        if (rc)
             return rc;
-        }
     }
     return 0;
 }
@@ -117,8 +145,8 @@ static const char *config_file(const struct lookup *lookup) {
     return exists(file) ? file : NULL;
 }
 
-static int search_file(const struct lookup *lookup, bool *ret_found, struct cc_registry_credentials *ret,
-                       struct cc_err *err) {
+static CC_YIELDS int search_file(const struct lookup *lookup, bool *ret_found, struct cc_registry_credentials *ret,
+                                 struct cc_err *err) {
     const char *path = config_file(lookup);
     if (!path)
         return 0;
@@ -137,14 +165,14 @@ static int search_file(const struct lookup *lookup, bool *ret_found, struct cc_r
 int cc_docker_config_lookup(const char *(*getenv_fn)(void *ctx, const char *name), void *ctx, const char *host,
                             const char *repository, struct cc_arena *arena, struct cc_registry_credentials *ret,
                             struct cc_err *err) {
-    const struct lookup lookup = {
+    struct lookup lookup = {
         .getenv = getenv_fn,
         .ctx = ctx,
         .arena = arena,
         .keys = {cc_arena_printf(arena, "%s/%s", host, repository),
                  strcmp(host, DOCKER_HUB_HOST) == 0 ? DOCKER_HUB_KEY : host},
     };
-    struct cc_registry_credentials credentials = {"", "", ""};
+    struct cc_registry_credentials credentials = {"", "", "", ""};
     bool found = false;
     int rc = 0;
     const char *text = getenv_fn(ctx, "DOCKER_AUTH_CONFIG");
@@ -153,6 +181,7 @@ int cc_docker_config_lookup(const char *(*getenv_fn)(void *ctx, const char *name
         if (rc)
             cc_err_wrap(err, "registry credentials in DOCKER_AUTH_CONFIG");
     }
+    lookup.with_helpers = true;
     if (rc == 0 && !found)
         rc = search_file(&lookup, &found, &credentials, err);
     if (rc == 0)

@@ -3,6 +3,7 @@
 #ifndef CC_OCI_DOCKER_CONFIG_H
 #define CC_OCI_DOCKER_CONFIG_H
 
+#include "aio/fiber.h"
 #include "base/arena.h"
 #include "base/attributes.h"
 #include "base/error.h"
@@ -12,12 +13,14 @@
 struct cc_registry_credentials {
     const char *username, *password; /* "" when there are none */
     const char *registry_token;      /* a ready bearer token; "" when none */
+    const char *identity_token;      /* a refresh token for the registry's token server; "" when none */
 };
-/* DOCKER_AUTH_CONFIG first, then the configuration file; in each the key <host>/<repository>, then <host>. All members
- * "" when nothing is found: anonymous. repository: the whole path. Errors: INVALID (text or file that cannot be
- * parsed), DENIED or IO (file), UNSUPPORTED (an entry that has an identity token only). Texts live in the arena. */
-CC_MUST_USE int cc_docker_config_lookup(const char *(*getenv_fn)(void *ctx, const char *name), void *ctx,
-                                        const char *host, const char *repository, struct cc_arena *arena,
-                                        struct cc_registry_credentials *ret, struct cc_err *err);
+/* DOCKER_AUTH_CONFIG first, then the configuration file; in each the key <host>/<repository>, then <host>. In the file
+ * a key's credHelpers entry comes first, then credsStore, then auths; of the variable only auths count. All members ""
+ * when nothing is found: anonymous. repository: the whole path. Errors: INVALID (text or file that cannot be parsed),
+ * DENIED or IO (file), and those of cc_credential_helper_get. Texts live in the arena. Yields only for a helper. */
+CC_YIELDS CC_MUST_USE int cc_docker_config_lookup(const char *(*getenv_fn)(void *ctx, const char *name), void *ctx,
+                                                  const char *host, const char *repository, struct cc_arena *arena,
+                                                  struct cc_registry_credentials *ret, struct cc_err *err);
 
 #endif

@@ -363,6 +363,8 @@ int cc_http_registry_new(struct cc_loop *loop, const struct cc_http_registry_opt
         .getenv_ctx = options->getenv_ctx,
     };
     registry->client = cc_http_client_new(loop, &client);
+    registry->credentials =
+        cc_registry_credential_sources_new(loop, registry->client, registry->getenv, registry->getenv_ctx);
     *ret = registry;
     return 0;
 }
@@ -371,6 +373,7 @@ void cc_http_registry_free(struct cc_http_registry *registry) {
     if (!registry)
         return;
     cc_registry_forget_tokens(registry);
+    cc_registry_credential_sources_free(registry->credentials);
     cc_http_client_free(registry->client);
     cc_arena_done(&registry->challenge_arena);
     cc_arena_done(&registry->arena);

@@ -1,5 +1,6 @@
 /* Shared by the files of the HTTP registry: registry_fetch.c (one request, redirects, retries, errors), registry_auth.c
- * (ping, challenges, tokens), registry_upload.c (blobs up) and http_registry.c (the operations). */
+ * (ping, challenges, sessions), registry_token.c (bearer tokens), registry_upload.c (blobs up) and http_registry.c (the
+ * operations). */
 #ifndef CC_OCI_HTTP_REGISTRY_INTERNAL_H
 #define CC_OCI_HTTP_REGISTRY_INTERNAL_H
 
@@ -11,14 +12,14 @@
 #include "base/arena.h"
 #include "http/client.h"
 #include "oci/challenge.h"
-#include "oci/docker_config.h"
+#include "oci/credentials.h"
 #include "oci/http_registry.h"
 
 #define CC_REGISTRY_ERROR_BYTES_MAX ((size_t)64 * 1024)
 #define CC_REGISTRY_ATTEMPTS 3
 #define CC_REGISTRY_TOKENS_MAX 4096 /* then the expired ones go, and if there are none, all */
 
-struct cc_registry_token; /* registry_auth.c */
+struct cc_registry_token; /* registry_token.c */
 
 struct cc_http_registry {
     struct cc_loop *loop;
@@ -30,6 +31,7 @@ struct cc_http_registry {
     struct cc_arena challenge_arena;
     struct cc_challenge challenge; /* scheme NONE: the registry asks for nothing */
     struct cc_registry_token *tokens;
+    struct cc_registry_credential_sources *credentials;
     const char *(*getenv)(void *ctx, const char *name);
     void *getenv_ctx;
     int64_t retry_wait_ms;
@@ -88,6 +90,7 @@ struct cc_registry_session {
     const char *repository; /* whole path */
     enum cc_registry_action action;
     const char *authorization; /* NULL = none */
+    struct cc_mono expires;    /* then another one is fetched before the next request */
 };
 /* Checks the repository, pings on the first call, authenticates. Caller cc_registry_session_close()s also on failure.
  */
@@ -103,7 +106,19 @@ CC_YIELDS CC_MUST_USE int cc_registry_send(struct cc_registry_session *session, 
 CC_YIELDS CC_MUST_USE int cc_registry_send_retrying(struct cc_registry_session *session,
                                                     struct cc_registry_fetch *fetch, struct cc_http_response **ret,
                                                     struct cc_err *err);
+
+/* --- registry_token.c -------------------------------------------------------------------------------------------- */
+
 void cc_registry_forget_tokens(struct cc_http_registry *registry);
+/* Takes a remembered token that is still good into the session; false when there is none. */
+bool cc_registry_use_cached_token(struct cc_registry_session *session);
+/* Gets a token for the session from the challenge's token server. challenge_scope: of a 401 to an authorized request;
+ * NULL at the start. */
+CC_YIELDS CC_MUST_USE int cc_registry_exchange_token(struct cc_registry_session *session,
+                                                     const struct cc_registry_credentials *credentials,
+                                                     const char *challenge_scope, struct cc_err *err);
+/* "Basic ..." in the session's arena; NULL when there is no user and no password. */
+const char *cc_registry_basic(struct cc_registry_session *session, const struct cc_registry_credentials *credentials);
 
 /* --- registry_upload.c
  * ------------------------------------------------------------------------------------------------ */

@@ -1,96 +1,11 @@
-/* Authentication of contract/05 11.6 and contract/04 B9. Successes are remembered until they expire, failures never
- * (decision 5). */
-#include <inttypes.h>
-#include <stdio.h>
+/* Authentication of contract/05 11.6 and contract/04 B9: ping, challenges, sessions. Tokens are in registry_token.c. */
 #include <string.h>
-#include <uthash.h>
 
 #include "base/alloc.h"
-#include "base/codec.h"
-#include "base/json.h"
 #include "base/text.h"
-#include "http/url.h"
 #include "oci/http_registry_internal.h"
 
 #define CLEAR_TEXT_AFTER_MS 300
-#define TOKEN_LIFE_S_DEFAULT 60
-#define TOKEN_LIFE_S_MAX 86400
-
-struct cc_registry_token {
-    char *key; /* repository and action */
-    char *authorization;
-    struct cc_mono expires;
-    UT_hash_handle hh;
-};
-
-/* --- the cache -----------------------------------------------------------------------------------------------------
- */
-
-static const char *const scope_actions[] = {
-    [CC_REGISTRY_PULL] = "pull", [CC_REGISTRY_PUSH] = "push,pull", [CC_REGISTRY_DELETE] = "push,pull,delete"};
-
-static void drop_token(struct cc_http_registry *registry, struct cc_registry_token *token) {
-    HASH_DEL(registry->tokens, token);
-    free(token->key);
-    explicit_bzero(token->authorization, strlen(token->authorization));
-    free(token->authorization);
-    free(token);
-}
-
-void cc_registry_forget_tokens(struct cc_http_registry *registry) {
-    struct cc_registry_token *token, *next;
-    HASH_ITER (hh, registry->tokens, token, next) {
-        drop_token(registry, token);
-    }
-}
-
-static const char *token_key(struct cc_registry_session *session) {
-    return cc_arena_printf(&session->arena, "%s:%s", session->repository, scope_actions[session->action]);
-}
-
-static const char *cached_token(struct cc_registry_session *session) {
-    struct cc_registry_token *token = NULL;
-    const char *key = token_key(session);
-    HASH_FIND_STR(session->registry->tokens, key, token);
-    if (!token)
-        return NULL;
-    if (!cc_mono_is_before(cc_now_mono(), token->expires)) {
-        drop_token(session->registry, token);
-        return NULL;
-    }
-    return cc_arena_strdup(&session->arena, token->authorization);
-}
-
-static void make_room(struct cc_http_registry *registry) {
-    struct cc_registry_token *token, *next;
-    if (HASH_COUNT(registry->tokens) < CC_REGISTRY_TOKENS_MAX)
-        return;
-    HASH_ITER (hh, registry->tokens, token, next) {
-        if (!cc_mono_is_before(cc_now_mono(), token->expires))
-            drop_token(registry, token);
-    }
-    if (HASH_COUNT(registry->tokens) >= CC_REGISTRY_TOKENS_MAX)
-        cc_registry_forget_tokens(registry);
-}
-
-static void remember_token(struct cc_registry_session *session, const char *authorization, int64_t life_s) {
-    /* Every DELETE authenticates anew: a right that was taken away must not live on here. */
-    if (session->action == CC_REGISTRY_DELETE)
-        return;
-    struct cc_http_registry *registry = session->registry;
-    struct cc_registry_token *token = NULL;
-    const char *key = token_key(session);
-    HASH_FIND_STR(registry->tokens, key, token);
-    if (token)
-        drop_token(registry, token);
-    make_room(registry);
-    token = CC_NEW(struct cc_registry_token);
-    token->key = cc_xstrdup(key);
-    token->authorization = cc_xstrdup(authorization);
-    /* A tenth earlier, so that a request that starts now arrives in time. */
-    token->expires = cc_mono_add_ms(cc_now_mono(), life_s * 900);
-    HASH_ADD_KEYPTR(hh, registry->tokens, token->key, strlen(token->key), token);
-}
 
 /* --- ping
  * ------------------------------------------------------------------------------------------------------------- */
@@ -193,136 +108,26 @@ static CC_YIELDS int ping(struct cc_http_registry *registry, struct cc_err *err)
     return 0;
 }
 
-/* --- tokens
- * -------------------------------------------------------------------------------------------------------------- */
-
-static int find_credentials(struct cc_registry_session *session, struct cc_registry_credentials *ret,
-                            struct cc_err *err) {
-    struct cc_http_registry *registry = session->registry;
-    return cc_docker_config_lookup(registry->getenv, registry->getenv_ctx, registry->host, session->repository,
-                                   &session->arena, ret, err);
-}
-
-/* NULL when there are no credentials. */
-static const char *basic_authorization(struct cc_registry_session *session,
-                                       const struct cc_registry_credentials *credentials) {
-    if (!*credentials->username && !*credentials->password)
-        return NULL;
-    char *pair = cc_xasprintf("%s:%s", credentials->username, credentials->password);
-    char *encoded = cc_base64_encode(pair, strlen(pair));
-    const char *authorization = cc_arena_printf(&session->arena, "Basic %s", encoded);
-    explicit_bzero(pair, strlen(pair));
-    free(pair);
-    free(encoded);
-    return authorization;
-}
-
-/* contract/05 11.6 5: the realm gets our credentials, so it must be worth them. */
-static int token_url(struct cc_registry_session *session, const char *challenge_scope, const char **ret,
-                     struct cc_err *err) {
-    struct cc_http_registry *registry = session->registry;
-    struct cc_arena *arena = &session->arena;
-    const char *realm;
-    if (!*registry->challenge.realm)
-        return cc_err_set(err, CC_PROTOCOL, "the Bearer challenge has no realm");
-    const char *base = cc_arena_printf(arena, "%s/v2/", cc_registry_origin(registry, arena));
-    int rc = cc_registry_resolve(registry, base, registry->challenge.realm, arena, &realm, err);
-    if (rc) {
-        cc_err_wrap(err, "realm of the Bearer challenge");
-        return rc;
-    }
-    const char *scope = cc_arena_printf(arena, "repository:%s:%s", session->repository, scope_actions[session->action]);
-    struct cc_buf url cc_cleanup(cc_buf_done);
-    cc_buf_init(&url, CC_URL_BYTES_MAX);
-    bool first = strchr(realm, '?') == NULL;
-    cc_ignore(cc_buf_puts(&url, realm), "checked below");
-    if (!cc_text_is_empty(challenge_scope) && strcmp(challenge_scope, scope) != 0)
-        cc_url_add_query(&url, &first, "scope", challenge_scope);
-    cc_url_add_query(&url, &first, "scope", scope);
-    if (*registry->challenge.service)
-        cc_url_add_query(&url, &first, "service", registry->challenge.service);
-    rc = cc_buf_check(&url, "token URL", err);
-    if (rc == 0)
-        *ret = cc_arena_strdup(arena, url.data);
-    return rc;
-}
-
-static CC_YIELDS int read_token(struct cc_registry_session *session, struct cc_http_response *response,
-                                struct cc_err *err) {
-    struct cc_buf body cc_cleanup(cc_buf_done);
-    json_t *root cc_cleanup(cc_json_decref_p) = NULL;
-    cc_buf_init(&body, CC_REGISTRY_ERROR_BYTES_MAX);
-    int rc = cc_http_read_all(response, &body, err);
-    if (rc == 0)
-        rc = cc_json_parse(body.data, body.len, CC_REGISTRY_ERROR_BYTES_MAX, &root, err);
-    if (rc)
-        return rc;
-    const char *token = cc_text_or(cc_json_text(root, "access_token"), cc_json_text(root, "token"));
-    if (cc_text_is_empty(token))
-        return cc_err_set(err, CC_PROTOCOL, "the answer has neither access_token nor token");
-    int64_t life_s = cc_json_int(root, "expires_in", 0);
-    if (life_s <= 0)
-        life_s = TOKEN_LIFE_S_DEFAULT;
-    session->authorization = cc_arena_printf(&session->arena, "Bearer %s", token);
-    remember_token(session, session->authorization, life_s < TOKEN_LIFE_S_MAX ? life_s : TOKEN_LIFE_S_MAX);
-    return 0;
-}
-
-static CC_YIELDS int exchange_once(struct cc_registry_session *session, struct cc_registry_fetch *fetch,
-                                   bool *ret_again, struct cc_err *err) {
-    struct cc_http_response *response cc_cleanup(cc_http_response_close_p) = NULL;
-    int rc = cc_registry_fetch_once(session->registry, fetch, &response, err);
-    *ret_again = cc_registry_code_is_retried(rc);
-    if (rc)
-        return rc;
-    *ret_again = cc_registry_status_is_retried(cc_http_status(response));
-    if (cc_http_status(response) != 200)
-        return cc_registry_status_error(response, "token exchange", false, NULL, err);
-    return read_token(session, response, err);
-}
-
-static CC_YIELDS int exchange_token(struct cc_registry_session *session, const char *challenge_scope,
-                                    struct cc_err *err) {
-    struct cc_registry_credentials credentials;
-    const char *url = NULL;
-    int rc = find_credentials(session, &credentials, err);
-    if (rc)
-        return rc;
-    if (*credentials.registry_token) {
-        session->authorization = cc_arena_printf(&session->arena, "Bearer %s", credentials.registry_token);
-        return 0;
-    }
-    rc = token_url(session, challenge_scope, &url, err);
-    if (rc)
-        return rc;
-    struct cc_registry_fetch fetch = {
-        .method = "GET", .url = url, .auth_origin = url, .authorization = basic_authorization(session, &credentials)};
-    for (int attempt = 1;; attempt++) {
-        bool again = false;
-        rc = exchange_once(session, &fetch, &again, err);
-        if (rc == 0 || !again || attempt == CC_REGISTRY_ATTEMPTS)
-            return rc;
-        rc = cc_registry_backoff(session->registry, attempt, err);
-        if (rc)
-            return rc;
-    }
-}
+/* --- sessions ---- */
 
 /* challenge_scope: of a 401 to an authorized request; NULL at the start. */
 static CC_YIELDS int authorize(struct cc_registry_session *session, const char *challenge_scope, struct cc_err *err) {
-    if (session->registry->challenge.scheme == CC_CHALLENGE_BEARER)
-        return exchange_token(session, challenge_scope, err);
-    /* Without a challenge credentials go along as Basic nevertheless, as upstream does. */
+    struct cc_http_registry *registry = session->registry;
     struct cc_registry_credentials credentials;
-    int rc = find_credentials(session, &credentials, err);
-    if (rc == 0)
-        session->authorization = basic_authorization(session, &credentials);
-    return rc;
+    int rc = cc_registry_credentials_find(registry->credentials, registry->host, session->repository, &session->arena,
+                                          &credentials, &session->expires, err);
+    if (rc)
+        return rc;
+    if (registry->challenge.scheme == CC_CHALLENGE_BEARER)
+        return cc_registry_exchange_token(session, &credentials, challenge_scope, err);
+    /* Without a challenge credentials go along as Basic nevertheless, as upstream does. */
+    session->authorization = cc_registry_basic(session, &credentials);
+    return 0;
 }
 
 int cc_registry_session_open(struct cc_http_registry *registry, const char *repository, enum cc_registry_action action,
                              struct cc_registry_session *session, struct cc_err *err) {
-    *session = (struct cc_registry_session){.registry = registry, .action = action};
+    *session = (struct cc_registry_session){.registry = registry, .action = action, .expires = CC_MONO_NEVER};
     session->repository = *registry->path ? cc_arena_printf(&session->arena, "%s/%s", registry->path, repository)
                                           : cc_arena_strdup(&session->arena, repository);
     if (!cc_repository_is_valid(session->repository))
@@ -332,7 +137,7 @@ int cc_registry_session_open(struct cc_http_registry *registry, const char *repo
     if (rc)
         return rc;
     if (registry->challenge.scheme == CC_CHALLENGE_BEARER && action != CC_REGISTRY_DELETE)
-        session->authorization = cached_token(session);
+        cc_ignore(cc_registry_use_cached_token(session), "it shows in the session");
     if (!session->authorization)
         rc = authorize(session, NULL, err);
     if (rc)
@@ -351,6 +156,8 @@ static CC_YIELDS int reauthorize(struct cc_registry_session *session, const stru
     *ret_again = false;
     if (!learn_challenge(session->registry, response))
         return 0;
+    if (session->registry->challenge.scheme != CC_CHALLENGE_BEARER)
+        cc_registry_credentials_refused(session->registry->credentials);
     const char *scope = cc_arena_strdup(&session->arena, session->registry->challenge.scope);
     int rc = authorize(session, scope, err);
     if (rc) {
@@ -363,8 +170,25 @@ static CC_YIELDS int reauthorize(struct cc_registry_session *session, const stru
     return 0;
 }
 
+/* A long push outlives its token: another one is fetched before a request is sent that would be refused (and with it,
+ * perhaps, gigabytes of its body). The registry's 401 remains the judge. */
+static CC_YIELDS int renew_expired(struct cc_registry_session *session, struct cc_err *err) {
+    if (cc_mono_is_before(cc_now_mono(), session->expires))
+        return 0;
+    if (session->registry->challenge.scheme == CC_CHALLENGE_BEARER && session->action != CC_REGISTRY_DELETE &&
+        cc_registry_use_cached_token(session))
+        return 0;
+    int rc = authorize(session, NULL, err);
+    if (rc)
+        cc_err_wrap(err, "authentication at registry %s for %s", session->registry->host, session->repository);
+    return rc;
+}
+
 int cc_registry_send(struct cc_registry_session *session, struct cc_registry_fetch *fetch, int (*rewind)(void *ctx),
                      struct cc_http_response **ret, struct cc_err *err) {
+    int renewed = renew_expired(session, err);
+    if (renewed)
+        return renewed;
     for (int attempt = 1;; attempt++) {
         struct cc_http_response *response cc_cleanup(cc_http_response_close_p) = NULL;
         bool again = false;

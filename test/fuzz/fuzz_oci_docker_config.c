@@ -24,8 +24,8 @@ static int look_up(const struct environment *environment, const char *host, cons
     int rc =
         cc_docker_config_lookup(environment_get, (void *)(uintptr_t)environment, host, repository, arena, ret, &err);
     fuzz_require_error(rc, &err);
-    fuzz_require(rc == 0 || rc == CC_INVALID || rc == CC_UNSUPPORTED || rc == CC_LIMIT);
-    fuzz_require(rc != 0 || (ret->username && ret->password && ret->registry_token));
+    fuzz_require(rc == 0 || rc == CC_INVALID || rc == CC_LIMIT);
+    fuzz_require(rc != 0 || (ret->username && ret->password && ret->registry_token && ret->identity_token));
     return rc;
 }
 

@@ -171,10 +171,13 @@ struct memory {
     char *bytes;
     size_t count, at;
     int rewinds;
+    int64_t pause_ms; /* before the first byte */
 };
 
 static int memory_read(void *ctx, void *bytes, size_t capacity, size_t *ret_count, struct cc_err *err CC_UNUSED) {
     struct memory *memory = ctx;
+    if (memory->at == 0 && memory->pause_ms > 0)
+        ck_assert_int_eq(cc_sleep_ms(memory->pause_ms, NULL), 0);
     *ret_count = memory->count - memory->at < capacity ? memory->count - memory->at : capacity;
     if (*ret_count > 0)
         memcpy(bytes, memory->bytes + memory->at, *ret_count);
@@ -377,12 +380,95 @@ SCENE_TEST(http_registry__credentials_go_to_the_token_server) {
     ck_assert_int_eq(has_tag(scene, "a", &present, NULL), 0);
     CHECK_HEADER(1, "Authorization", "Basic dTpw");
     CHECK_HEADER(2, "Authorization", "Bearer T");
-    scene_restart(scene);
-    struct cc_err err = {0};
-    snprintf(config, sizeof config, "{\"auths\":{\"%s\":{\"identitytoken\":\"i\"}}}", scene->host);
+}
+
+static void set_identity(struct scene *scene, char config[300], const char *token) {
+    snprintf(config, 300, "{\"auths\":{\"%s\":{\"identitytoken\":\"%s\"}}}", scene->host, token);
     scene->env_auth = config;
-    ck_assert_int_eq(has_tag(scene, "a", &present, &err), CC_UNSUPPORTED);
-    ck_assert_ptr_nonnull(strstr(err.msg, "identity token only"));
+}
+
+/* 11.6 4: an OAuth2 refresh; its successor is used from then on, though the configuration keeps the old one. */
+SCENE_TEST(http_registry__identity_token_is_a_refresh_token) {
+    bool present;
+    char config[300];
+    set_identity(scene, config, "id 1");
+    const struct rule rules[] = {
+        PING_BEARER,
+        {"POST", "/token", .status = 200, .times = 1,
+         .body = "{\"access_token\":\"T1\",\"refresh_token\":\"id 2\",\"expires_in\":300}"},
+        {"POST", "/token", .status = 200, .body = "{\"access_token\":\"T2\",\"refresh_token\":\"id 3\"}"},
+        {"HEAD", "/manifests/b", .status = 401, .times = 1, .header = "WWW-Authenticate",
+         .value = BEARER ",scope=\"repository:other:pull\""},
+    };
+    memcpy(scene->rules, rules, sizeof rules);
+    ck_assert_int_eq(has_tag(scene, "a", &present, NULL), 0);
+    check_trace(scene, "GET /v2/\nPOST /token\nHEAD /v2/" R "/manifests/a\n");
+    CHECK_HEADER(1, "Content-Type", "application/x-www-form-urlencoded");
+    CHECK_HEADER(1, "Authorization", NULL);
+    ck_assert_str_eq(fake_http_request_at(scene->server, 1)->body,
+                     "grant_type=refresh_token&refresh_token=id%201&client_id=cocoon&service=reg.example&"
+                     "scope=repository%3Ap%2Fr%2Fvk-demo-web-0%3Apull");
+    CHECK_HEADER(2, "Authorization", "Bearer T1");
+    ck_assert_int_eq(has_tag(scene, "b", &present, NULL), 0);
+    ck_assert_str_eq(fake_http_request_at(scene->server, 4)->body,
+                     "grant_type=refresh_token&refresh_token=id%202&client_id=cocoon&service=reg.example&"
+                     "scope=repository%3Aother%3Apull%20repository%3Ap%2Fr%2Fvk-demo-web-0%3Apull");
+    CHECK_HEADER(5, "Authorization", "Bearer T2");
+    /* A push: the successor's successor. Another identity in the configuration is nobody's predecessor. */
+    fake_http_forget(scene->server);
+    ck_assert_int_eq(scene->port.ops->put_manifest(scene->port.ctx, N, "a", "application/x", "{}", 2, NULL), 0);
+    ck_assert_ptr_nonnull(strstr(fake_http_request_at(scene->server, 0)->body, "refresh_token=id%203&"));
+    set_identity(scene, config, "other");
+    ck_assert_int_eq(scene->port.ops->delete_manifest(scene->port.ctx, N, "a", NULL), 0);
+    ck_assert_ptr_nonnull(strstr(fake_http_request_at(scene->server, 2)->body, "refresh_token=other&"));
+}
+
+SCENE_TEST(http_registry__token_server_without_refresh_gets_the_get_form) {
+    bool present;
+    char config[300];
+    struct cc_err err = {0};
+    set_identity(scene, config, "id");
+    const struct rule rules[] = {
+        PING_BEARER,
+        {"POST", "/token", .status = 404},
+        {"GET", "/token", .status = 200, .body = "{\"token\":\"T\"}"},
+    };
+    memcpy(scene->rules, rules, sizeof rules);
+    ck_assert_int_eq(has_tag(scene, "a", &present, NULL), 0);
+    check_trace(scene, "GET /v2/\nPOST /token\n"
+                       "GET /token?scope=repository%3Ap%2Fr%2Fvk-demo-web-0%3Apull&service=reg.example\n"
+                       "HEAD /v2/" R "/manifests/a\n");
+    CHECK_HEADER(2, "Authorization", NULL);
+    CHECK_HEADER(3, "Authorization", "Bearer T");
+    /* Refused is refused; an overload is tried again. */
+    scene_restart(scene);
+    set_identity(scene, config, "id");
+    scene->rules[0] = (struct rule)PING_BEARER;
+    scene->rules[1] = (struct rule){"POST", "/token", .status = 503, .times = 1};
+    scene->rules[2] = (struct rule){"POST", "/token", .status = 401};
+    ck_assert_int_eq(has_tag(scene, "a", &present, &err), CC_DENIED);
+    ck_assert_ptr_null(strstr(err.msg, "id,"));
+    ck_assert_int_eq(fake_http_request_count(scene->server), 3);
+}
+
+/* A push that outlives its token does not wait for a 401, which would cost the body that was sent with it. */
+SCENE_TEST(http_registry__expired_token_is_replaced_in_the_middle_of_a_push) {
+    struct memory memory;
+    char digest[CC_DIGEST_BYTES];
+    memory_init(&memory, 1000, digest);
+    memory.pause_ms = 950;
+    const struct rule rules[] = {
+        PING_BEARER,
+        {"GET", "/token", .status = 200, .times = 1, .body = "{\"token\":\"T1\",\"expires_in\":1}"},
+        {"GET", "/token", .status = 200, .body = "{\"token\":\"T2\",\"expires_in\":60}"},
+    };
+    memcpy(scene->rules, rules, sizeof rules);
+    ck_assert_int_eq(put_blob(scene, &memory, digest, true, NULL), 0);
+    ck_assert_int_eq(fake_http_request_count(scene->server), 6); /* ping, token, POST, PATCH, token, PUT */
+    CHECK_HEADER(3, "Authorization", "Bearer T1");
+    ck_assert_str_eq(fake_http_request_at(scene->server, 4)->method, "GET");
+    CHECK_HEADER(5, "Authorization", "Bearer T2");
+    free(memory.bytes);
 }
 
 /* --- outcomes and retries
@@ -909,6 +995,9 @@ int main(void) {
     tcase_add_test(tests, http_registry__failures_of_authentication_are_errors_and_not_remembered);
     tcase_add_test(tests, http_registry__the_realm_must_be_worth_our_credentials);
     tcase_add_test(tests, http_registry__credentials_go_to_the_token_server);
+    tcase_add_test(tests, http_registry__identity_token_is_a_refresh_token);
+    tcase_add_test(tests, http_registry__token_server_without_refresh_gets_the_get_form);
+    tcase_add_test(tests, http_registry__expired_token_is_replaced_in_the_middle_of_a_push);
     tcase_add_test(tests, http_registry__statuses);
     tcase_add_test(tests, http_registry__deletes);
     tcase_add_test(tests, http_registry__reads_manifests);

@@ -6,7 +6,6 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/json_internal.h"
 #include "base/text.h"
 
 /* jansson recurses once per level: measure the depth first. Also finds integers that jansson would refuse. */
@@ -39,11 +38,6 @@ static int scan(const char *bytes, size_t count, bool *ret_big_integer, struct c
 int cc_json_parse(const char *bytes, size_t count, size_t limit, json_t **ret, struct cc_err *err) {
     if (count > limit)
         return cc_err_set(err, CC_LIMIT, "JSON of %zu bytes, at most %zu are accepted", count, limit);
-    json_t *value = cc_json_read(bytes, count);
-    if (value) {
-        *ret = value;
-        return 0;
-    }
     bool big_integer = false;
     int rc = scan(bytes, count, &big_integer, err);
     if (rc)
@@ -51,13 +45,27 @@ int cc_json_parse(const char *bytes, size_t count, size_t limit, json_t **ret, s
     /* An integer beyond int64 is legal JSON: read the numbers of such a (foreign) document as reals. */
     size_t flags = JSON_DECODE_ANY | JSON_ALLOW_NUL;
     json_error_t why;
-    value = json_loadb(bytes, count, flags, &why);
+    json_t *value = json_loadb(bytes, count, flags, &why);
     if (!value && big_integer)
         value = json_loadb(bytes, count, flags | JSON_DECODE_INT_AS_REAL, &why);
     if (!value)
         return cc_err_set(err, CC_PROTOCOL, "malformed JSON at line %d column %d: %s", why.line, why.column, why.text);
     *ret = value;
     return 0;
+}
+
+static char *dump(const json_t *value, size_t flags) {
+    char *text = json_dumps(value, flags | JSON_COMPACT | JSON_ENCODE_ANY);
+    cc_assert(text != NULL);
+    return text;
+}
+
+char *cc_json_dump(const json_t *value) {
+    return dump(value, 0);
+}
+
+char *cc_json_dump_sorted(const json_t *value) {
+    return dump(value, JSON_SORT_KEYS);
 }
 
 json_t *cc_json_member(const json_t *object, const char *key) {

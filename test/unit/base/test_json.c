@@ -7,7 +7,6 @@
 #include "base/alloc.h"
 #include "base/codec.h"
 #include "base/json.h"
-#include "base/json_internal.h"
 #include "base/yaml.h"
 
 static int parse(const char *text, json_t **ret, struct cc_err *err) {
@@ -49,145 +48,6 @@ START_TEST(json__one_document_only) {
     ck_assert_int_eq(parse("9223372036854775807", &value, &err), 0);
     ck_assert(json_is_integer(value));
     json_decref(value);
-}
-END_TEST
-
-/* Our reader gives what jansson gives, or leaves the document to it. */
-START_TEST(json__reader_does_as_jansson) {
-    static const struct {
-        const char *text;
-        bool is_read; /* by us */
-    } rows[] = {
-        {"{}", true},
-        {" [ ] ", true},
-        {"\t{ \"a\" : [ 1 , -2,0,-0 ] ,\r\n\"b\":{\"c\":null},\"d\":true,\"e\":false }\n", true},
-        {"\"\"", true},
-        {"7", true},
-        {"123456789012345678", true},
-        {"-123456789012345678", true},
-        {"{\"a\":1,\"b\":2,\"a\":3}", true},
-        {"{\"\":\"\"}", true},
-        {"\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u0041\\u00e9\\u20AC\\u0000x\"", true},
-        {"\"plain then \\u003chtml\\u003e & more\"", true},
-        {"{\"\\u0061b\":[\"\\u0062\"],\"ab\":2}", true},
-        {"{\"h\xC3\xB6rt\":\"\xE2\x82\xAC \xF0\x9F\x98\x80\"}", true},
-        {"{\"h\\u00f6rt\":{\"x\":\"\\n\"}}", true},
-        {"1234567890123456789", false},
-        {"1.5", false},
-        {"-2e3", false},
-        {"\"\\ud83d\\ude00\"", false},
-        {"{\"big\":123456789012345678901234567890}", false},
-    };
-
-    for (size_t i = 0; i < CC_ARRAY_LENGTH(rows); i++) {
-        json_t *own = cc_json_read(rows[i].text, strlen(rows[i].text));
-        json_t *value = NULL;
-        ck_assert_msg((own != NULL) == rows[i].is_read, "row %zu", i);
-        ck_assert_int_eq(parse(rows[i].text, &value, NULL), 0);
-        json_t *wanted = json_loads(rows[i].text, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-        if (wanted) /* not the one that is too big */
-            ck_assert_msg(json_equal(value, wanted) && (!own || json_equal(own, wanted)), "row %zu", i);
-        char *text = cc_json_dump(value), *wanted_text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-        ck_assert_str_eq(text, wanted_text);
-        free(text);
-        free(wanted_text);
-        json_decref(own);
-        json_decref(value);
-        json_decref(wanted);
-    }
-}
-END_TEST
-
-/* Each of them at the end of its bytes, so that a sanitizer sees a reader that looks further. */
-START_TEST(json__reader_believes_nothing) {
-    static const char *const rows[] = {
-        "",
-        " ",
-        "{",
-        "[",
-        "\"",
-        "\"a",
-        "\"\\",
-        "\"\\u",
-        "\"\\u12",
-        "\"\\u12g4\"",
-        "\"\\x\"",
-        "\"\\ud800\"",
-        "\"\n\"",
-        "{\"a\"",
-        "{\"a\":",
-        "{\"a\":1",
-        "{\"a\":1,",
-        "{\"a\":1,}",
-        "{\"a\" 1}",
-        "{a:1}",
-        "{\"a\\u0000\":1}",
-        "{1:1}",
-        "[1",
-        "[1,",
-        "[1,]",
-        "[1 2]",
-        "[]]",
-        "{}{}",
-        "-",
-        "01",
-        "-01",
-        "1x",
-        "+1",
-        "t",
-        "tru",
-        "truex",
-        "nul",
-        "nan",
-        "\xEF\xBB\xBF{}",
-        "\"\x80\"",
-        "\"\xC0\x80\"",
-        "\"\xED\xA0\x80\"",
-        "{\"\xFF\":1}",
-        "\"\xE2\x82",
-    };
-
-    for (size_t i = 0; i < CC_ARRAY_LENGTH(rows); i++) {
-        size_t count = strlen(rows[i]);
-        char *bytes = malloc(count + !count);
-        struct cc_err err = {0};
-        json_t *value = NULL;
-        memcpy(bytes, rows[i], count);
-        ck_assert_msg(cc_json_read(bytes, count) == NULL, "row %zu", i);
-        ck_assert_msg(cc_json_parse(bytes, count, 100, &value, &err) == CC_PROTOCOL, "row %zu", i);
-        ck_assert_msg(strstr(err.msg, "malformed JSON at line") != NULL, "row %zu: %s", i, err.msg);
-        free(bytes);
-    }
-}
-END_TEST
-
-START_TEST(json__writer_does_as_jansson) {
-    json_t *object = json_object();
-    char bytes[256];
-
-    for (int i = 0; i < 255; i++)
-        bytes[i] = (char)(i < 127 ? i + 1 : 'x');
-    json_object_set_new(object, "zeta", json_stringn(bytes, 255));
-    json_object_set_new(object, "nul", json_stringn("a\0b", 3));
-    json_object_set_new(object, "least", json_integer(INT64_MIN));
-    json_object_set_new(object, "most", json_integer(INT64_MAX));
-    json_object_set_new(object, "real", json_real(0.1));
-    json_object_set_new(object, "\"key\"\n", json_pack("[[],{},null,b,b,[{s:i}]]", 1, 0, "a", 0));
-    for (int i = 0; i < 200; i++) { /* across every size of the writer's room */
-        char key[8];
-        snprintf(key, sizeof key, "k%d", 200 - i);
-        json_object_set_new(object, key, json_stringn(bytes, (size_t)i));
-    }
-    char *text = cc_json_dump(object), *sorted = cc_json_dump_sorted(object);
-    char *wanted = json_dumps(object, JSON_COMPACT | JSON_ENCODE_ANY);
-    char *wanted_sorted = json_dumps(object, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS);
-    ck_assert_str_eq(text, wanted);
-    ck_assert_str_eq(sorted, wanted_sorted);
-    free(text);
-    free(sorted);
-    free(wanted);
-    free(wanted_sorted);
-    json_decref(object);
 }
 END_TEST
 
@@ -347,9 +207,6 @@ int main(void) {
     TCase *tests = tcase_create("json");
     tcase_add_test(tests, json__depth_and_size_are_bounded);
     tcase_add_test(tests, json__one_document_only);
-    tcase_add_test(tests, json__reader_does_as_jansson);
-    tcase_add_test(tests, json__reader_believes_nothing);
-    tcase_add_test(tests, json__writer_does_as_jansson);
     tcase_add_test(tests, json__getters_tolerate_what_is_absent);
     tcase_add_test(tests, json__texts_that_are_not_utf8_are_made_so);
     tcase_add_test(tests, yaml__becomes_json);

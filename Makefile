@@ -9,7 +9,7 @@ VERSION    := $(shell git describe --tags --always --dirty 2>/dev/null || echo u
 REVISION   := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 BUILD_TIME := $(shell TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo unknown)
 
-PKGS     := libcurl jansson yaml-0.1 libcrypto zlib
+PKGS     := libcurl jansson yaml-0.1 libcrypto zlib libzstd
 WARNINGS := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla -Wundef -Wformat=2 -Werror
 CPPFLAGS := -D_GNU_SOURCE -Ilibcocoon-common -isystem /usr/include/uthash
 CFLAGS   := -std=gnu11 -g -fno-omit-frame-pointer -fno-common -pthread $(WARNINGS)
@@ -40,6 +40,7 @@ endif
 LIB_SOURCES      := $(sort $(wildcard libcocoon-common/*/*.c))
 OPERATOR_SOURCES := $(sort $(wildcard cocoon-operator/*.c cocoon-operator/*/*.c))
 NODE_SOURCES     := $(sort $(wildcard vk-cocoon/*.c vk-cocoon/*/*.c))
+PLUGIN_SOURCES   := $(sort $(wildcard kubectl-cocoon/*.c))
 SIM_SOURCES      := $(sort $(wildcard test/cocoon-sim/*.c))
 UNIT_SOURCES     := $(sort $(wildcard test/unit/*/test_*.c))
 SUPPORT_SOURCES  := $(sort $(wildcard test/support/*.c))
@@ -50,9 +51,11 @@ objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIB           := $(BUILD)/libcocoon-common.a
 OPERATOR      := $(BUILD)/cocoon-operator
 NODE          := $(BUILD)/vk-cocoon
+PLUGIN        := $(BUILD)/kubectl-cocoon
 COCOON_SIM    := $(BUILD)/cocoon-sim
 OPERATOR_LIB  := $(BUILD)/liboperator.a
 NODE_LIB      := $(BUILD)/libnode.a
+PLUGIN_LIB    := $(BUILD)/libplugin.a
 SUPPORT_LIB   := $(BUILD)/libsupport.a
 NODE_SUPPORT_LIB := $(BUILD)/libnodesupport.a
 SIMULATOR     := $(BUILD)/sim
@@ -71,9 +74,9 @@ QUIET := @
 say = @printf '  %-6s %s\n'
 endif
 
-all: ## the library, both daemons, the simulated host
+all: ## the library, both daemons, the kubectl plugin, the simulated host
 .PHONY: all lib unit help
-all: $(LIB) $(if $(wildcard cocoon-operator/main.c),$(OPERATOR)) $(if $(wildcard vk-cocoon/main.c),$(NODE)) $(if $(SIM_SOURCES),$(COCOON_SIM))
+all: $(LIB) $(if $(wildcard cocoon-operator/main.c),$(OPERATOR)) $(if $(wildcard vk-cocoon/main.c),$(NODE)) $(if $(PLUGIN_SOURCES),$(PLUGIN)) $(if $(SIM_SOURCES),$(COCOON_SIM))
 lib: $(LIB)
 
 $(BUILD)/obj/%.o: %.c
@@ -85,12 +88,14 @@ $(BUILD)/obj/%.o: %.c
 $(BUILD)/obj/libcocoon-common/%.o: EXTRA_CFLAGS = -Wconversion
 $(BUILD)/obj/cocoon-operator/%.o: EXTRA_CFLAGS = -Wconversion -Icocoon-operator
 $(BUILD)/obj/vk-cocoon/%.o: EXTRA_CFLAGS = -Wconversion -Ivk-cocoon
+$(BUILD)/obj/kubectl-cocoon/%.o: EXTRA_CFLAGS = -Wconversion -Ikubectl-cocoon
 $(BUILD)/obj/test/cocoon-sim/%.o: EXTRA_CFLAGS = -Itest/cocoon-sim
 $(BUILD)/obj/test/sim/%.o: EXTRA_CFLAGS = -Itest -Itest/sim -Ivk-cocoon -Icocoon-operator
 $(BUILD)/obj/test/support/%.o: EXTRA_CFLAGS = -Itest
 $(BUILD)/obj/test/support/node/%.o: EXTRA_CFLAGS = -Itest -Ivk-cocoon
 $(BUILD)/obj/test/unit/operator/%.o: EXTRA_CFLAGS = -Itest -Icocoon-operator
 $(BUILD)/obj/test/unit/node/%.o: EXTRA_CFLAGS = -Itest -Ivk-cocoon
+$(BUILD)/obj/test/unit/plugin/%.o: EXTRA_CFLAGS = -Itest -Ikubectl-cocoon
 $(BUILD)/obj/test/unit/%.o: EXTRA_CFLAGS ?= -Itest
 $(BUILD)/obj/test/fuzz/%.o: EXTRA_CFLAGS = -Itest
 $(BUILD)/obj/test/fuzz/fuzz_node_%.o: EXTRA_CFLAGS = -Itest -Ivk-cocoon
@@ -118,6 +123,8 @@ $(OPERATOR_LIB): $(call objects,$(filter-out cocoon-operator/main.c,$(OPERATOR_S
 	$(archive)
 $(NODE_LIB): $(call objects,$(filter-out vk-cocoon/main.c,$(NODE_SOURCES)))
 	$(archive)
+$(PLUGIN_LIB): $(call objects,$(filter-out kubectl-cocoon/main.c,$(PLUGIN_SOURCES)))
+	$(archive)
 $(SUPPORT_LIB): $(call objects,$(SUPPORT_SOURCES))
 	$(archive)
 $(NODE_SUPPORT_LIB): $(call objects,$(NODE_SUPPORT_SOURCES))
@@ -127,6 +134,9 @@ $(OPERATOR): $(BUILD)/obj/cocoon-operator/main.o $(OPERATOR_LIB) $(LIB)
 	$(say) LINK $@
 	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(NODE): $(BUILD)/obj/vk-cocoon/main.o $(NODE_LIB) $(LIB)
+	$(say) LINK $@
+	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+$(PLUGIN): $(BUILD)/obj/kubectl-cocoon/main.o $(PLUGIN_LIB) $(LIB)
 	$(say) LINK $@
 	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(COCOON_SIM): $(call objects,$(SIM_SOURCES)) $(LIB)
@@ -145,6 +155,10 @@ $(BUILD)/unit/operator/%: $(BUILD)/obj/test/unit/operator/%.o $(OPERATOR_LIB) $(
 	$(say) LINK $@
 	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LDLIBS)
 $(BUILD)/unit/node/%: $(BUILD)/obj/test/unit/node/%.o $(NODE_SUPPORT_LIB) $(NODE_LIB) $(SUPPORT_LIB) $(LIB)
+	@mkdir -p $(@D)
+	$(say) LINK $@
+	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LDLIBS)
+$(BUILD)/unit/plugin/%: $(BUILD)/obj/test/unit/plugin/%.o $(PLUGIN_LIB) $(SUPPORT_LIB) $(LIB)
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LDLIBS)

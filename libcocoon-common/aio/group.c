@@ -33,7 +33,7 @@ static bool is_empty(const void *object, const struct cc_waiter *waiter CC_UNUSE
     return group->running == 0;
 }
 
-static void cancel_members(struct cc_group *group) {
+void cc_group_cancel(struct cc_group *group) {
     for (struct cc_group_member *member = group->members; member; member = member->next)
         cc_fiber_cancel(member->fiber);
 }
@@ -43,7 +43,7 @@ static void note_error(struct cc_group *group, const struct cc_err *error) {
         return;
     group->first_error = *error;
     if (!group->keep_going)
-        cancel_members(group);
+        cc_group_cancel(group);
 }
 
 static void unlink_member(struct cc_group_member *member) {
@@ -119,7 +119,7 @@ int cc_group_wait(struct cc_group *group, struct cc_err *err) {
             continue;
         /* Members borrow from the caller, so it stays until the last one has unwound. */
         bool failed_before = group->first_error.code != 0;
-        cancel_members(group);
+        cc_group_cancel(group);
         struct cc_scope scope;
         cc_scope_open_at(&scope, CC_MONO_NEVER, true);
         while (group->running > 0)

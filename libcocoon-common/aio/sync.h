@@ -74,6 +74,8 @@ void cc_group_init(struct cc_group *group, size_t limit);
 /* Waits for a free place. The member inherits the caller's deadline. Does not start the member (and returns the code)
  * when the group has failed or the caller is cancelled. */
 CC_YIELDS int cc_group_go(struct cc_group *group, const char *name, cc_group_fn fn, void *arg, struct cc_err *err);
+/* Cancels the members that run; does not wait. */
+void cc_group_cancel(struct cc_group *group);
 /* Waits for all (a cancelled caller cancels them first); returns the first error. */
 CC_YIELDS CC_MUST_USE int cc_group_wait(struct cc_group *group, struct cc_err *err);
 

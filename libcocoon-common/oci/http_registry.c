@@ -12,7 +12,6 @@
 #include "oci/media_types.h"
 
 #define BUFFER_BYTES (64 * 1024)
-#define PIECE_BYTES ((size_t)256 * 1024)
 #define RETRY_WAIT_MS_DEFAULT 1000
 #define TAG_PAGES_MAX 10000
 #define TAG_PAGE_BYTES_MAX ((size_t)16 * 1024 * 1024)
@@ -234,98 +233,6 @@ static CC_YIELDS int list_tags(void *ctx, const char *repository, struct cc_aren
     return 0;
 }
 
-/* --- reading blobs
- * ------------------------------------------------------------------------------------------------------ */
-
-struct hash_job {
-    struct cc_sha256 *hash;
-    const char *bytes;
-    size_t count;
-};
-
-static int hash_piece(void *arg, struct cc_err *err) {
-    const struct hash_job *job = (const struct hash_job *)arg;
-    (void)err;
-    cc_sha256_update(job->hash, job->bytes, job->count);
-    return 0;
-}
-
-/* A whole piece, or what is left. */
-static CC_YIELDS int read_piece(struct cc_http_response *response, char *piece, size_t *ret_count, struct cc_err *err) {
-    *ret_count = 0;
-    while (*ret_count < PIECE_BYTES) {
-        size_t count = 0;
-        CC_DEADLINE_MS(CC_REGISTRY_STALL_MS);
-        int rc = cc_http_read(response, piece + *ret_count, PIECE_BYTES - *ret_count, &count, err);
-        if (rc)
-            return rc;
-        if (count == 0)
-            break;
-        *ret_count += count;
-    }
-    return 0;
-}
-
-static CC_YIELDS int stream_blob(struct cc_http_response *response, const char *digest, int64_t size,
-                                 const struct cc_writer *sink, struct cc_err *err) {
-    struct cc_sha256 *hash cc_cleanup(cc_sha256_free_p) = cc_sha256_new();
-    char *piece cc_cleanup(cc_free_p) = (char *)cc_xmalloc(PIECE_BYTES);
-    int64_t total = 0;
-    for (;;) {
-        struct hash_job job = {.hash = hash, .bytes = piece};
-        int rc = read_piece(response, piece, &job.count, err);
-        if (rc)
-            return rc;
-        if (job.count == 0)
-            break;
-        total += (int64_t)job.count;
-        if (size >= 0 && total > size)
-            return cc_err_set(err, CC_PROTOCOL, "blob %s is longer than manifest size %" PRId64, digest, size);
-        rc = cc_work(hash_piece, &job, err);
-        if (rc == 0)
-            rc = sink->write(sink->ctx, piece, job.count, err);
-        if (rc)
-            return rc;
-    }
-    if (size >= 0 && total < size)
-        return cc_err_set(err, CC_PROTOCOL, "blob %s is shorter than manifest size %" PRId64 ": %" PRId64 " bytes",
-                          digest, size, total);
-    uint8_t sum[CC_SHA256_BYTES];
-    char actual[CC_DIGEST_BYTES];
-    cc_sha256_final(hash, sum);
-    cc_digest_format(sum, actual);
-    if (strcmp(actual, digest) != 0)
-        return cc_err_set(err, CC_PROTOCOL, "blob %s: the content has digest %s", digest, actual);
-    return 0;
-}
-
-static CC_YIELDS int open_blob(struct cc_registry_session *session, struct cc_http_registry *registry,
-                               const char *repository, const char *digest, struct cc_http_response **ret,
-                               struct cc_err *err) {
-    struct cc_registry_fetch fetch = {.method = "GET"};
-    CC_DEADLINE_MS(CC_REGISTRY_CALL_MS);
-    int rc = cc_registry_session_open(registry, repository, CC_REGISTRY_PULL, session, err);
-    if (rc == 0)
-        rc = cc_registry_url(session, "blobs", digest, &fetch.url, err);
-    if (rc == 0)
-        rc = cc_registry_send_retrying(session, &fetch, ret, err);
-    if (rc || cc_http_status(*ret) == 200)
-        return rc;
-    return cc_registry_status_error(*ret, "get blob", !fetch.redirected, NULL, err);
-}
-
-static CC_YIELDS int get_blob(void *ctx, const char *repository, const char *digest, int64_t size,
-                              const struct cc_writer *sink, struct cc_err *err) {
-    struct cc_registry_session session cc_cleanup(cc_registry_session_close) = {0};
-    struct cc_http_response *response cc_cleanup(cc_http_response_close_p) = NULL;
-    int rc = open_blob(&session, (struct cc_http_registry *)ctx, repository, digest, &response, err);
-    if (rc == 0)
-        rc = stream_blob(response, digest, size, sink, err);
-    if (rc)
-        cc_err_wrap(err, "get blob of %s", repository);
-    return rc;
-}
-
 /* --- the port
  * -------------------------------------------------------------------------------------------------------------- */
 
@@ -337,7 +244,7 @@ static const struct cc_registry_ops http_ops = {
     .list_tags = list_tags,
     .has_blob = cc_registry_has_blob,
     .put_blob = cc_registry_put_blob,
-    .get_blob = get_blob,
+    .get_blob = cc_registry_get_blob,
 };
 
 static const char *system_getenv(void *ctx, const char *name) {

@@ -1,6 +1,6 @@
 /* Shared by the files of the HTTP registry: registry_fetch.c (one request, redirects, retries, errors), registry_auth.c
- * (ping, challenges, sessions), registry_token.c (bearer tokens), registry_upload.c (blobs up) and http_registry.c (the
- * operations). */
+ * (ping, challenges, sessions), registry_token.c (bearer tokens), registry_upload.c (blobs up), registry_download.c
+ * (blobs down) and http_registry.c (the operations). */
 #ifndef CC_OCI_HTTP_REGISTRY_INTERNAL_H
 #define CC_OCI_HTTP_REGISTRY_INTERNAL_H
 
@@ -43,7 +43,7 @@ struct cc_http_registry {
 /* A request; GET and HEAD follow up to 10 redirects. */
 struct cc_registry_fetch {
     const char *method, *url;
-    const char *accept, *content_type; /* NULL = none */
+    const char *accept, *content_type, *range; /* NULL = none */
     const void *body;
     size_t body_bytes;
     struct cc_reader stream; /* with its length, when stream.read != NULL */
@@ -133,5 +133,11 @@ CC_YIELDS int cc_registry_put_manifest(void *ctx, const char *repository, const 
 /* {origin}/v2/{repository}/{kind}/{reference}; INVALID when the reference is neither a tag nor a digest. */
 CC_MUST_USE int cc_registry_url(struct cc_registry_session *session, const char *kind, const char *reference,
                                 const char **ret, struct cc_err *err);
+
+/* --- registry_download.c -------------------------------------------------------------------------------------------
+ */
+
+CC_YIELDS int cc_registry_get_blob(void *ctx, const char *repository, const char *digest, int64_t size,
+                                   const struct cc_writer *sink, struct cc_err *err);
 
 #endif

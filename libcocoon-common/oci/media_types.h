@@ -21,10 +21,15 @@
 #define CC_TYPE_VM_CIDATA "application/vnd.cocoonstack.vm.cidata"
 #define CC_TYPE_DISK_QCOW2 "application/vnd.cocoonstack.disk.qcow2"
 #define CC_TYPE_DISK_RAW "application/vnd.cocoonstack.disk.raw"
+#define CC_TYPE_WINDOWS_DISK_QCOW2 "application/vnd.cocoonstack.windows.disk.qcow2"
+#define CC_TYPE_WINDOWS_DISK_RAW "application/vnd.cocoonstack.windows.disk.raw"
+#define CC_TYPE_PART_SUFFIX ".part"
 #define CC_TYPE_OCTET_STREAM "application/octet-stream"
 #define CC_TYPE_ZSTD_SUFFIX "+zstd"
 
 #define CC_ANNOTATION_TITLE "org.opencontainers.image.title"
+#define CC_ANNOTATION_CHUNK_INDEX "cocoonstack.chunk.index"
+#define CC_ANNOTATION_CHUNK_COUNT "cocoonstack.chunk.count"
 #define CC_ANNOTATION_CREATED "org.opencontainers.image.created"
 
 /* Digest and size of the blob "{}". */

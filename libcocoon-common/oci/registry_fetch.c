@@ -87,13 +87,15 @@ int cc_registry_resolve(const struct cc_http_registry *registry, const char *fro
 static CC_YIELDS int open_one(struct cc_http_registry *registry, const struct cc_registry_fetch *fetch, const char *url,
                               struct cc_http_response **ret, struct cc_err *err) {
     struct cc_arena arena cc_cleanup(cc_arena_done) = {0};
-    struct cc_http_header headers[3];
+    struct cc_http_header headers[4];
     size_t count = 0;
     const char *auth_origin = fetch->auth_origin ? fetch->auth_origin : cc_registry_origin(registry, &arena);
     if (fetch->accept)
         headers[count++] = (struct cc_http_header){"Accept", fetch->accept};
     if (fetch->content_type)
         headers[count++] = (struct cc_http_header){"Content-Type", fetch->content_type};
+    if (fetch->range)
+        headers[count++] = (struct cc_http_header){"Range", fetch->range};
     if (fetch->authorization && cc_registry_same_origin(url, auth_origin))
         headers[count++] = (struct cc_http_header){"Authorization", fetch->authorization};
     const struct cc_http_request request = {

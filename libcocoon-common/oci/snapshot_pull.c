@@ -1,4 +1,4 @@
-/* contract/05 chapter 9, the v1 form: nothing is written before manifest, config and all layers were found valid. */
+/* contract/05 chapter 9: nothing is written before manifest, config and all layers were found valid. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -8,178 +8,48 @@
 #include "oci/media_types.h"
 #include "oci/snapshot.h"
 #include "oci/snapshot_config.h"
+#include "oci/snapshot_internal.h"
 #include "oci/tar.h"
-#include "oci/tombstone.h"
+#include "oci/zstd_stream.h"
 
 /* Room for the headers of one entry: its PAX records, padded, and three blocks. */
 #define HEADER_BYTES_MAX (CC_TAR_PAX_BYTES_MAX + 8 * CC_TAR_BLOCK_BYTES)
-
-/* --- fetching the documents
- * ----------------------------------------------------------------------------------------------- */
-
-/* The manifest of a snapshot; NOT_FOUND also for a tombstone. */
-static CC_YIELDS int fetch_manifest(const struct cc_registry *registry, const char *repository, const char *tag,
-                                    struct cc_manifest **ret, struct cc_err *err) {
-    struct cc_manifest_bytes bytes cc_cleanup(cc_manifest_bytes_done) = {0};
-    struct cc_manifest *manifest cc_cleanup(cc_manifest_free_p) = NULL;
-    int rc = registry->ops->get_manifest(registry->ctx, repository, tag, &bytes, err);
-    if (rc == 0)
-        rc = cc_manifest_parse(bytes.body.data, bytes.body.len, &manifest, err);
-    if (rc)
-        return rc;
-    if (cc_manifest_is_tombstone(manifest)) {
-        cc_tombstone_finish(registry, repository, bytes.body.data, bytes.body.len);
-        return cc_err_set(err, CC_NOT_FOUND, "the tag is being deleted");
-    }
-    enum cc_artifact_kind kind = cc_manifest_kind(manifest);
-    if (kind == CC_ARTIFACT_IMAGE_INDEX)
-        return cc_err_set(err, CC_UNSUPPORTED, "manifest is image-index (%s), which cannot be read yet",
-                          manifest->media_type);
-    if (kind != CC_ARTIFACT_SNAPSHOT)
-        return cc_err_set(err, CC_INVALID, "manifest is %s, not a snapshot", cc_artifact_kind_name(kind));
-    *ret = cc_take(manifest);
-    return 0;
-}
-
-static CC_YIELDS int fetch_config(const struct cc_registry *registry, const char *repository,
-                                  const struct cc_descriptor *descriptor, struct cc_arena *arena,
-                                  struct cc_snapshot_config *ret, struct cc_err *err) {
-    struct cc_buf bytes cc_cleanup(cc_buf_done);
-    cc_buf_init(&bytes, CC_SNAPSHOT_CONFIG_BYTES_MAX);
-    if (strcmp(descriptor->media_type, CC_TYPE_SNAPSHOT_CONFIG) != 0)
-        return cc_err_set(err, CC_PROTOCOL, "unexpected config mediaType \"%s\"", descriptor->media_type);
-    if (descriptor->size < 0)
-        return cc_err_set(err, CC_PROTOCOL, "config blob has a negative size");
-    if (descriptor->size > (int64_t)CC_SNAPSHOT_CONFIG_BYTES_MAX)
-        return cc_err_set(err, CC_LIMIT, "config blob too large: %" PRId64 " bytes, at most %zu are accepted",
-                          descriptor->size, CC_SNAPSHOT_CONFIG_BYTES_MAX);
-    int rc = cc_registry_read_blob(registry, repository, descriptor->digest, descriptor->size, &bytes, err);
-    if (rc == CC_NOT_FOUND)
-        /* The tag is there: a missing blob is damage, not absence. */
-        return cc_err_set(err, CC_PROTOCOL, "config blob %s is missing in the registry", descriptor->digest);
-    return rc ? rc : cc_snapshot_config_parse(bytes.data, bytes.len, arena, ret, err);
-}
-
-int cc_snapshot_identify(const struct cc_registry *registry, const char *repository, const char *tag,
-                         struct cc_arena *arena, struct cc_snapshot_identity *ret, struct cc_err *err) {
-    struct cc_manifest *manifest cc_cleanup(cc_manifest_free_p) = NULL;
-    struct cc_arena scratch cc_cleanup(cc_arena_done) = {0};
-    struct cc_snapshot_config config;
-    int rc = fetch_manifest(registry, repository, tag, &manifest, err);
-    if (rc == 0)
-        rc = fetch_config(registry, repository, &manifest->config, &scratch, &config, err);
-    if (rc) {
-        cc_err_wrap(err, "snapshot %s:%s", repository, tag);
-        return rc;
-    }
-    *ret = (struct cc_snapshot_identity){
-        .snapshot_id = cc_arena_strdup(arena, config.snapshot_id),
-        .base_image = cc_arena_strdup(arena, cc_strmap_text(&manifest->annotations, CC_ANNOTATION_BASE_IMAGE)),
-        .from_node = cc_arena_strdup(arena, cc_strmap_text(&manifest->annotations, CC_ANNOTATION_FROM_NODE)),
-    };
-    return 0;
-}
-
-int cc_snapshot_read_back(const struct cc_registry *registry, const char *repository, const char *tag,
-                          const char *digest, struct cc_err *err) {
-    bool present = false;
-    char found[CC_DIGEST_BYTES] = "";
-    int rc = registry->ops->has_manifest(registry->ctx, repository, tag, &present, found, NULL, err);
-    if (rc == 0 && present && !*found) {
-        struct cc_manifest_bytes bytes cc_cleanup(cc_manifest_bytes_done) = {0};
-        rc = registry->ops->get_manifest(registry->ctx, repository, tag, &bytes, err);
-        if (rc == 0)
-            cc_digest_of(bytes.body.data, bytes.body.len, found);
-    }
-    if (rc == 0 && !present)
-        rc = cc_err_set(err, CC_NOT_FOUND, "the tag is not there");
-    if (rc == 0 && strcmp(found, digest) != 0)
-        rc = cc_err_set(err, CC_CONFLICT, "the tag names %s, not %s", found, digest);
-    if (rc)
-        cc_err_wrap(err, "read back %s:%s", repository, tag);
-    return rc;
-}
-
-/* --- validation
- * ------------------------------------------------------------------------------------------------------------- */
-
-static int check_layer(const struct cc_manifest *manifest, size_t index, const struct cc_snapshot_config *config,
-                       struct cc_err *err) {
-    const struct cc_descriptor *layer = &manifest->layers[index];
-    const char *title = cc_strmap_text(&layer->annotations, CC_ANNOTATION_TITLE);
-    bool is_v2 = strcmp(manifest->artifact_type, CC_TYPE_SNAPSHOT_V2) == 0;
-    bool zstd;
-    if (layer->size < 0)
-        return cc_err_set(err, CC_PROTOCOL, "negative size");
-    if (!cc_snapshot_media_type_is_known(layer->media_type, &zstd))
-        return cc_err_set(err, CC_PROTOCOL, "unsupported mediaType \"%s\"", layer->media_type);
-    if (!*title)
-        return cc_err_set(err, CC_PROTOCOL, "no title");
-    if (zstd && !is_v2)
-        return cc_err_set(err, CC_PROTOCOL, "layer is compressed (v2), but manifest is not");
-    const struct cc_snapshot_file *file = cc_snapshot_config_file(config, title);
-    if (file && file->chunks.count > 0 && !is_v2)
-        return cc_err_set(err, CC_PROTOCOL, "file %s is chunked (v2), but manifest is not", title);
-    if (!cc_snapshot_name_is_plain(title) || strcmp(title, CC_SNAPSHOT_ENVELOPE) == 0)
-        return cc_err_set(err, CC_PROTOCOL, "title \"%.100s\" is no file name that a snapshot may have", title);
-    if (!cc_digest_is_valid(layer->digest))
-        return cc_err_set(err, CC_PROTOCOL, "digest \"%.80s\" is malformed", layer->digest);
-    /* The importer would let the second one replace the first. */
-    for (size_t i = 0; i < index && !is_v2; i++)
-        if (strcmp(cc_strmap_text(&manifest->layers[i].annotations, CC_ANNOTATION_TITLE), title) == 0)
-            return cc_err_set(err, CC_PROTOCOL, "title \"%s\" twice", title);
-    return 0;
-}
-
-static int validate(const struct cc_manifest *manifest, const struct cc_snapshot_config *config, struct cc_err *err) {
-    if (manifest->layer_count > CC_SNAPSHOT_FILES_MAX)
-        return cc_err_set(err, CC_LIMIT, "more than %d layers", CC_SNAPSHOT_FILES_MAX);
-    for (size_t i = 0; i < manifest->layer_count; i++) {
-        int rc = check_layer(manifest, i, config, err);
-        if (rc) {
-            cc_err_wrap(err, "layer %zu", i);
-            return rc;
-        }
-    }
-    return 0;
-}
-
-/* --- output
- * ------------------------------------------------------------------------------------------------------------------ */
+#define MIB INT64_C(1048576)
 
 struct pull {
     const struct cc_registry *registry;
-    const char *repository;
+    const struct cc_snapshot_pull_options *options;
     const struct cc_writer *sink;
-    const struct cc_manifest *manifest;
     const struct cc_snapshot_config *config;
+    struct cc_pull_plan plan;
+    size_t window;   /* pieces that are fetched at once; 0 = one after another */
     int64_t mtime_s; /* the same for all entries */
 };
+
+/* --- headers
+ * ------------------------------------------------------------------------------------------------------------------ */
 
 static int make_header(const struct pull *pull, const struct cc_tar_entry *entry, struct cc_buf *into,
                        struct cc_err *err) {
     return cc_tar_write_header(into, entry, pull->mtime_s, err);
 }
 
-static struct cc_tar_entry entry_of(const struct pull *pull, size_t index) {
-    const struct cc_descriptor *layer = &pull->manifest->layers[index];
-    const char *title = cc_strmap_text(&layer->annotations, CC_ANNOTATION_TITLE);
-    const struct cc_snapshot_file *file = cc_snapshot_config_file(pull->config, title);
+static struct cc_tar_entry entry_of(const struct cc_pull_file *file) {
     return (struct cc_tar_entry){
-        .name = title,
+        .name = file->name,
         .is_regular = true,
-        .mode = file && file->mode ? file->mode : CC_SNAPSHOT_MODE_DEFAULT,
-        .size = layer->size,
-        .sparse_map = file ? file->sparse_map : NULL,
-        .sparse_size = file ? file->sparse_size : 0,
+        .mode = file->mode,
+        .size = file->size,
+        .sparse_map = file->sparse_map,
+        .sparse_size = file->sparse_size,
     };
 }
 
 /* A sparse map that no header can hold is found here, not in the middle of the stream. */
 static int check_headers(const struct pull *pull, struct cc_err *err) {
-    for (size_t i = 0; i < pull->manifest->layer_count; i++) {
+    for (size_t i = 0; i < pull->plan.file_count; i++) {
         struct cc_buf header cc_cleanup(cc_buf_done);
-        const struct cc_tar_entry entry = entry_of(pull, i);
+        const struct cc_tar_entry entry = entry_of(&pull->plan.files[i]);
         cc_buf_init(&header, HEADER_BYTES_MAX);
         int rc = make_header(pull, &entry, &header, err);
         if (rc)
@@ -204,7 +74,7 @@ static CC_YIELDS int write_envelope(const struct pull *pull, struct cc_err *err)
     struct cc_snapshot_config config = *pull->config;
     cc_buf_init(&header, HEADER_BYTES_MAX);
     cc_buf_init(&body, CC_SNAPSHOT_ENVELOPE_BYTES_MAX);
-    config.name = pull->repository;
+    config.name = pull->options->repository;
     cc_snapshot_envelope_encode(&config, &body);
     int rc = cc_buf_check(&body, CC_SNAPSHOT_ENVELOPE, err);
     const struct cc_tar_entry entry = {
@@ -218,18 +88,93 @@ static CC_YIELDS int write_envelope(const struct pull *pull, struct cc_err *err)
     return rc ? rc : write_padding(pull, entry.size, err);
 }
 
-static CC_YIELDS int write_file(const struct pull *pull, size_t index, struct cc_err *err) {
+/* --- bodies ---------------------------------------------------------------------------------------------------------
+ */
+
+/* Where the decoded content of one file goes. */
+struct body {
+    const struct pull *pull;
+    const struct cc_pull_file *file;
+    int64_t written;
+    struct cc_zstd_decoder *decoder; /* NULL = the stored bytes are the content */
+};
+
+static int wrong_size(const struct body *body, int64_t bytes, struct cc_err *err) {
+    return cc_err_set(err, CC_PROTOCOL, "%s reconstructed to %" PRId64 " bytes%s, want %" PRId64, body->file->name,
+                      bytes, bytes > body->file->size ? " or more" : "", body->file->size);
+}
+
+static CC_YIELDS int write_content(void *ctx, const void *bytes, size_t count, struct cc_err *err) {
+    struct body *body = (struct body *)ctx;
+    /* Before it is written: what is larger than it says never fills a disk. */
+    if ((int64_t)count > body->file->size - body->written)
+        return wrong_size(body, body->written + (int64_t)count, err);
+    body->written += (int64_t)count;
+    return body->pull->sink->write(body->pull->sink->ctx, bytes, count, err);
+}
+
+static CC_YIELDS int write_stored(void *ctx, const void *bytes, size_t count, struct cc_err *err) {
+    struct body *body = (struct body *)ctx;
+    const struct cc_writer content = {write_content, body};
+    return body->decoder ? cc_zstd_decoder_write(body->decoder, bytes, count, &content, err)
+                         : write_content(body, bytes, count, err);
+}
+
+static CC_YIELDS int get_piece(const struct pull *pull, const struct cc_pull_piece *piece, const struct cc_writer *into,
+                               struct cc_err *err) {
+    return pull->registry->ops->get_blob(pull->registry->ctx, pull->options->repository, piece->digest, piece->size,
+                                         into, err);
+}
+
+/* The tag is there: this is damage, not absence. */
+static int is_missing(const struct cc_pull_piece *piece, struct cc_err *err) {
+    return cc_err_set(err, CC_PROTOCOL, "blob %s is missing in the registry", piece->digest);
+}
+
+static CC_YIELDS int take_pieces(struct body *body, struct cc_err *err) {
+    const struct pull *pull = body->pull;
+    const struct cc_pull_file *file = body->file;
+    const struct cc_writer into = {write_stored, body};
+    bool is_parallel = pull->window > 1 && file->piece_count > 1;
+    struct cc_prefetch prefetch cc_cleanup(cc_prefetch_done) = {0};
+    int rc = 0;
+    if (is_parallel)
+        cc_prefetch_init(&prefetch, pull->registry, pull->options->repository, pull->options->spool_directory, file,
+                         pull->window);
+    for (size_t i = 0; rc == 0 && i < file->piece_count; i++) {
+        rc = is_parallel ? cc_prefetch_take(&prefetch, i, &into, err) : get_piece(pull, &file->pieces[i], &into, err);
+        if (rc == CC_NOT_FOUND)
+            rc = is_missing(&file->pieces[i], err);
+    }
+    return rc;
+}
+
+static CC_YIELDS int write_body(const struct pull *pull, const struct cc_pull_file *file, struct cc_err *err) {
+    struct cc_zstd_decoder *decoder cc_cleanup(cc_zstd_decoder_free_p) =
+        file->is_compressed ? cc_zstd_decoder_new() : NULL;
+    struct body body = {.pull = pull, .file = file, .decoder = decoder};
+    /* One piece as it is: its size is the file's, and the registry port holds it to that. */
+    if (!decoder && file->piece_count == 1) {
+        int whole_rc = get_piece(pull, &file->pieces[0], pull->sink, err);
+        return whole_rc == CC_NOT_FOUND ? is_missing(&file->pieces[0], err) : whole_rc;
+    }
+    int rc = take_pieces(&body, err);
+    if (rc == 0 && decoder)
+        rc = cc_zstd_decoder_finish(decoder, err);
+    if (rc == 0 && body.written != file->size)
+        rc = wrong_size(&body, body.written, err);
+    return rc;
+}
+
+static CC_YIELDS int write_file(const struct pull *pull, const struct cc_pull_file *file, struct cc_err *err) {
     struct cc_buf header cc_cleanup(cc_buf_done);
-    const struct cc_tar_entry entry = entry_of(pull, index);
-    const char *digest = pull->manifest->layers[index].digest;
+    const struct cc_tar_entry entry = entry_of(file);
     cc_buf_init(&header, HEADER_BYTES_MAX);
     int rc = make_header(pull, &entry, &header, err);
     if (rc == 0)
         rc = write_buffer(pull, &header, err);
     if (rc == 0)
-        rc = pull->registry->ops->get_blob(pull->registry->ctx, pull->repository, digest, entry.size, pull->sink, err);
-    if (rc == CC_NOT_FOUND)
-        rc = cc_err_set(err, CC_PROTOCOL, "blob %s is missing in the registry", digest);
+        rc = write_body(pull, file, err);
     if (rc) {
         cc_err_wrap(err, "file %s", entry.name);
         return rc;
@@ -244,37 +189,67 @@ static CC_YIELDS int write_end(const struct pull *pull, struct cc_err *err) {
     return write_buffer(pull, &end, err);
 }
 
-static CC_YIELDS int pull_v1(struct pull *pull, struct cc_err *err) {
-    int rc = validate(pull->manifest, pull->config, err);
-    if (rc == 0 && strcmp(pull->manifest->artifact_type, CC_TYPE_SNAPSHOT_V1) != 0)
-        rc = cc_err_set(err, CC_UNSUPPORTED, "artifactType %s cannot be read yet", pull->manifest->artifact_type);
-    if (rc == 0)
-        rc = check_headers(pull, err);
+static CC_YIELDS int write_archive(const struct pull *pull, struct cc_err *err) {
+    int rc = check_headers(pull, err);
     if (rc == 0)
         rc = write_envelope(pull, err);
-    for (size_t i = 0; rc == 0 && i < pull->manifest->layer_count; i++)
-        rc = write_file(pull, i, err);
+    for (size_t i = 0; rc == 0 && i < pull->plan.file_count; i++)
+        rc = write_file(pull, &pull->plan.files[i], err);
     return rc ? rc : write_end(pull, err);
+}
+
+/* --- the whole ------------------------------------------------------------------------------------------------------
+ */
+
+static CC_YIELDS int pull_manifest(struct pull *pull, const struct cc_manifest *manifest, struct cc_err *err) {
+    struct cc_arena arena cc_cleanup(cc_arena_done) = {0};
+    struct cc_snapshot_config config;
+    int rc =
+        cc_snapshot_fetch_config(pull->registry, pull->options->repository, &manifest->config, &arena, &config, err);
+    if (rc == 0)
+        rc = cc_pull_plan_make(manifest, &config, &arena, &pull->plan, err);
+    if (rc)
+        return rc;
+    pull->config = &config;
+    if (pull->options->spool_directory)
+        pull->window = cc_prefetch_window(pull->plan.in_bytes, pull->plan.out_bytes, pull->options->concurrency,
+                                          pull->options->budget_mib > 0 ? pull->options->budget_mib * MIB : 0);
+    return write_archive(pull, err);
+}
+
+static CC_YIELDS int pull_gated(struct pull *pull, struct cc_err *err) {
+    struct cc_manifest *manifest cc_cleanup(cc_manifest_free_p) = NULL;
+    struct cc_semaphore *gate = pull->options->gate;
+    bool is_index = false;
+    int rc = cc_snapshot_fetch_manifest(pull->registry, pull->options->repository, pull->options->tag, &is_index,
+                                        &manifest, err);
+    if (rc)
+        return rc;
+    /* contract/05 9.2: plain v1 needs no gate. */
+    if (!gate || (!is_index && strcmp(manifest->artifact_type, CC_TYPE_SNAPSHOT_V2) != 0))
+        return pull_manifest(pull, manifest, err);
+    rc = cc_semaphore_acquire(gate, 1, err);
+    if (rc) {
+        cc_err_wrap(err, "wait for the pull gate");
+        return rc;
+    }
+    rc = pull_manifest(pull, manifest, err);
+    cc_semaphore_release(gate, 1);
+    return rc;
+}
+
+int cc_snapshot_pull_with(const struct cc_registry *registry, const struct cc_snapshot_pull_options *options,
+                          const struct cc_writer *sink, struct cc_err *err) {
+    struct pull pull = {
+        .registry = registry, .options = options, .sink = sink, .mtime_s = cc_now_wall().ns / CC_NS_PER_S};
+    int rc = pull_gated(&pull, err);
+    if (rc)
+        cc_err_wrap(err, "pull snapshot %s:%s", options->repository, options->tag);
+    return rc;
 }
 
 int cc_snapshot_pull(const struct cc_registry *registry, const char *repository, const char *tag,
                      const struct cc_writer *sink, struct cc_err *err) {
-    struct cc_manifest *manifest cc_cleanup(cc_manifest_free_p) = NULL;
-    struct cc_arena arena cc_cleanup(cc_arena_done) = {0};
-    struct cc_snapshot_config config;
-    int rc = fetch_manifest(registry, repository, tag, &manifest, err);
-    if (rc == 0)
-        rc = fetch_config(registry, repository, &manifest->config, &arena, &config, err);
-    if (rc == 0) {
-        struct pull pull = {.registry = registry,
-                            .repository = repository,
-                            .sink = sink,
-                            .manifest = manifest,
-                            .config = &config,
-                            .mtime_s = cc_now_wall().ns / CC_NS_PER_S};
-        rc = pull_v1(&pull, err);
-    }
-    if (rc)
-        cc_err_wrap(err, "pull snapshot %s:%s", repository, tag);
-    return rc;
+    const struct cc_snapshot_pull_options options = {.repository = repository, .tag = tag};
+    return cc_snapshot_pull_with(registry, &options, sink, err);
 }

@@ -7,19 +7,32 @@
 #include "base/alloc.h"
 #include "base/codec.h"
 #include "base/text.h"
+#include "oci/blob_outbox.h"
 #include "oci/media_types.h"
 #include "oci/snapshot.h"
 #include "oci/snapshot_config.h"
 #include "oci/spool.h"
 #include "oci/tar.h"
+#include "oci/transfer_plan.h"
+#include "oci/zstd_stream.h"
 
 #define PIECE_BYTES ((size_t)1024 * 1024)
-#define KEPT_MAX 64                                   /* descriptors */
 #define DOCUMENT_BYTES_MAX ((size_t)64 * 1024 * 1024) /* config blob and manifest that we write */
+
+/* The file that is being read. */
+struct present {
+    struct cc_entry_plan plan;
+    const char *name, *media_type; /* in the push's arena */
+    size_t file;                   /* index in the config */
+    size_t piece;
+    int64_t left;       /* of the entry */
+    int64_t piece_left; /* of the piece, before it is compressed */
+};
 
 struct push {
     const struct cc_registry *registry;
     const struct cc_snapshot_push_options *options;
+    struct cc_push_plan plan;
     struct cc_arena arena;
     struct cc_tar_reader *tar;
     char *pieces[2]; /* one is read into while the other is spooled */
@@ -27,35 +40,28 @@ struct push {
     struct cc_manifest manifest; /* its texts and lists live in our arena */
     size_t layer_capacity, file_capacity;
     int64_t bytes;
+    bool is_v2;
 
     bool in_envelope, has_envelope;
     struct cc_buf envelope;
     bool in_file;
-    struct cc_spool spool; /* of the present file */
-    /* Blobs that the registry said it has: should it say otherwise when it sees the manifest, they are sent (F26). */
-    struct cc_spool *kept[KEPT_MAX];
-    size_t kept_count;
+    struct present present;
+    struct cc_spool *spool; /* of the present piece; NULL = none */
+    struct cc_zstd_encoder *encoder;
+    struct cc_outbox outbox;
 };
 
-static CC_YIELDS void drop_kept(struct push *push) {
-    while (push->kept_count > 0) {
-        struct cc_spool *spool = push->kept[--push->kept_count];
-        cc_spool_close(spool);
-        free(spool);
-    }
-}
-
-/* The disk is full: what was kept only in case goes first. */
-static CC_YIELDS bool make_room(void *ctx) {
-    struct push *push = (struct push *)ctx;
-    bool had_some = push->kept_count > 0;
-    drop_kept(push);
-    return had_some;
+static CC_YIELDS void drop_spool(struct push *push) {
+    if (push->spool)
+        cc_spool_close(push->spool);
+    free(push->spool);
+    push->spool = NULL;
 }
 
 static CC_YIELDS void push_done(struct push *push) {
-    drop_kept(push);
-    cc_spool_close(&push->spool);
+    cc_outbox_done(&push->outbox);
+    drop_spool(push);
+    cc_zstd_encoder_free(push->encoder);
     cc_tar_reader_free(push->tar);
     cc_buf_done(&push->envelope);
     free(push->pieces[0]);
@@ -63,45 +69,155 @@ static CC_YIELDS void push_done(struct push *push) {
     cc_arena_done(&push->arena);
 }
 
-/* --- entries
- * ----------------------------------------------------------------------------------------------------------- */
+/* --- the lists of the two documents ---------------------------------------------------------------------------------
+ */
 
-static void add_layer(struct push *push, const struct cc_tar_entry *entry, const char *digest, int64_t size) {
-    struct cc_manifest *manifest = &push->manifest;
-    if (manifest->layer_count == push->layer_capacity) {
-        push->layer_capacity = push->layer_capacity > 0 ? push->layer_capacity * 2 : 16;
-        struct cc_descriptor *layers = CC_ARENA_ARRAY(&push->arena, struct cc_descriptor, push->layer_capacity);
-        struct cc_snapshot_file *files = CC_ARENA_ARRAY(&push->arena, struct cc_snapshot_file, push->layer_capacity);
-        if (manifest->layer_count > 0) {
-            memcpy(layers, manifest->layers, manifest->layer_count * sizeof *layers);
-            memcpy(files, push->config.files, manifest->layer_count * sizeof *files);
-        }
-        manifest->layers = layers;
-        push->config.files = files;
-    }
-    struct cc_descriptor *layer = &manifest->layers[manifest->layer_count++];
-    const char *name = cc_arena_strdup(&push->arena, entry->name);
-    layer->media_type = cc_snapshot_media_type(name);
-    layer->digest = cc_arena_strdup(&push->arena, digest);
-    layer->size = size;
-    cc_strmap_set(&layer->annotations, &push->arena, CC_ANNOTATION_TITLE, name);
-    push->config.files[push->config.file_count++] = (struct cc_snapshot_file){
-        .name = name,
+/* Old arrays stay in the arena: doubling bounds that to the size of the last one. */
+static void *grown(struct push *push, const void *items, size_t count, size_t *capacity, size_t item_bytes) {
+    if (count < *capacity)
+        return NULL;
+    *capacity = *capacity > 0 ? *capacity * 2 : 16;
+    void *array = cc_arena_alloc(&push->arena, *capacity * item_bytes);
+    if (count > 0)
+        memcpy(array, items, count * item_bytes);
+    return array;
+}
+
+static void add_file(struct push *push, const struct cc_tar_entry *entry) {
+    struct cc_snapshot_config *config = &push->config;
+    void *array = grown(push, config->files, config->file_count, &push->file_capacity, sizeof(struct cc_snapshot_file));
+    if (array)
+        config->files = (struct cc_snapshot_file *)array;
+    push->present.file = config->file_count;
+    push->present.name = cc_arena_strdup(&push->arena, entry->name);
+    config->files[config->file_count++] = (struct cc_snapshot_file){
+        .name = push->present.name,
         .mode = entry->mode,
         .sparse_map = cc_arena_strdup(&push->arena, entry->sparse_map),
         .sparse_size = entry->sparse_size,
+        /* The plain v1 writer never records it (contract/05 4). */
+        .size = cc_push_plan_is_v2(&push->plan) ? entry->size : 0,
     };
+}
+
+static void add_layer(struct push *push, const char *digest, int64_t size) {
+    struct cc_manifest *manifest = &push->manifest;
+    const struct present *present = &push->present;
+    void *array =
+        grown(push, manifest->layers, manifest->layer_count, &push->layer_capacity, sizeof(struct cc_descriptor));
+    if (array)
+        manifest->layers = (struct cc_descriptor *)array;
+    struct cc_descriptor *layer = &manifest->layers[manifest->layer_count++];
+    *layer = (struct cc_descriptor){
+        .media_type = present->media_type, .digest = cc_arena_strdup(&push->arena, digest), .size = size};
+    cc_strmap_set(&layer->annotations, &push->arena, CC_ANNOTATION_TITLE, present->name);
+    if (present->plan.pieces > 1) {
+        const char *index = cc_arena_printf(&push->arena, "%zu", present->piece);
+        const char *count = cc_arena_printf(&push->arena, "%zu", present->plan.pieces);
+        cc_strmap_set(&layer->annotations, &push->arena, CC_ANNOTATION_CHUNK_INDEX, index);
+        cc_strmap_set(&layer->annotations, &push->arena, CC_ANNOTATION_CHUNK_COUNT, count);
+        cc_strlist_add(&push->config.files[present->file].chunks, &push->arena, digest);
+    }
     push->bytes += size;
 }
 
-static bool has_layer(const struct push *push, const char *name) {
+static bool has_file(const struct push *push, const char *name) {
     for (size_t i = 0; i < push->config.file_count; i++)
         if (strcmp(push->config.files[i].name, name) == 0)
             return true;
     return false;
 }
 
-static int begin_entry(struct push *push, struct cc_err *err) {
+/* --- pieces ---------------------------------------------------------------------------------------------------------
+ */
+
+static CC_YIELDS int write_spool(void *ctx, const void *bytes, size_t count, struct cc_err *err) {
+    return cc_spool_write((struct cc_spool *)ctx, bytes, count, err);
+}
+
+static CC_YIELDS int begin_piece(struct push *push, struct cc_err *err) {
+    struct present *present = &push->present;
+    int64_t whole = present->plan.piece_bytes;
+    struct cc_spool *spool = CC_NEW(struct cc_spool);
+    *spool = (struct cc_spool){.fd = -1, .make_room = cc_outbox_make_room, .make_room_ctx = &push->outbox};
+    push->spool = spool;
+    present->piece_left = present->left < whole ? present->left : whole;
+    int rc = cc_spool_open(spool, push->options->spool_directory, err);
+    if (rc == 0 && present->plan.is_compressed) {
+        if (!push->encoder)
+            push->encoder = cc_zstd_encoder_new(push->plan.zstd_level);
+        rc = cc_zstd_encoder_begin(push->encoder, present->piece_left, err);
+    }
+    return rc;
+}
+
+static CC_YIELDS int feed_piece(struct push *push, const char *data, size_t count, struct cc_err *err) {
+    const struct cc_writer into = {write_spool, push->spool};
+    if (push->present.plan.is_compressed)
+        return cc_zstd_encoder_write(push->encoder, data, count, &into, err);
+    return cc_spool_write(push->spool, data, count, err);
+}
+
+static CC_YIELDS int end_piece(struct push *push, struct cc_err *err) {
+    const struct cc_writer into = {write_spool, push->spool};
+    int rc = push->present.plan.is_compressed ? cc_zstd_encoder_end(push->encoder, &into, err) : 0;
+    if (rc == 0)
+        rc = cc_spool_seal(push->spool, err);
+    if (rc) {
+        cc_err_wrap(err, "file %s", push->present.name);
+        return rc;
+    }
+    add_layer(push, push->spool->digest, push->spool->size);
+    struct cc_spool *sealed = push->spool;
+    push->spool = NULL;
+    push->present.piece++;
+    return cc_outbox_send(&push->outbox, sealed, push->present.name, err);
+}
+
+static CC_YIELDS int take_file_data(struct push *push, const char *data, size_t count, struct cc_err *err) {
+    struct present *present = &push->present;
+    while (count > 0) {
+        size_t part = (int64_t)count < present->piece_left ? count : (size_t)present->piece_left;
+        int rc = feed_piece(push, data, part, err);
+        if (rc) {
+            cc_err_wrap(err, "file %s", present->name);
+            return rc;
+        }
+        data += part;
+        count -= part;
+        present->left -= (int64_t)part;
+        present->piece_left -= (int64_t)part;
+        if (present->piece_left > 0 || present->left == 0)
+            continue;
+        rc = end_piece(push, err);
+        if (rc == 0)
+            rc = begin_piece(push, err);
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+/* --- entries
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static CC_YIELDS int begin_file(struct push *push, const struct cc_tar_entry *entry, struct cc_err *err) {
+    struct present *present = &push->present;
+    *present = (struct present){.left = entry->size};
+    int rc = cc_entry_plan_make(&push->plan, entry->size, &present->plan, err);
+    if (rc)
+        return rc;
+    add_file(push, entry);
+    const char *media_type = cc_snapshot_media_type(present->name);
+    present->media_type = present->plan.is_compressed
+                              ? cc_arena_printf(&push->arena, "%s%s", media_type, CC_TYPE_ZSTD_SUFFIX)
+                              : media_type;
+    push->is_v2 = push->is_v2 || present->plan.is_v2;
+    push->in_file = true;
+    return begin_piece(push, err);
+}
+
+static CC_YIELDS int begin_entry(struct push *push, struct cc_err *err) {
     const struct cc_tar_entry *entry = cc_tar_reader_entry(push->tar);
     if (!entry->is_regular)
         return 0;
@@ -111,12 +227,13 @@ static int begin_entry(struct push *push, struct cc_err *err) {
         push->in_envelope = push->has_envelope = true;
         return 0;
     }
-    if (!cc_snapshot_name_is_plain(entry->name) || has_layer(push, entry->name))
+    if (!cc_snapshot_name_is_plain(entry->name) || has_file(push, entry->name))
         return cc_err_set(err, CC_PROTOCOL, "export archive: bad or repeated file name \"%.100s\"", entry->name);
-    if (push->manifest.layer_count == CC_SNAPSHOT_FILES_MAX)
+    if (push->config.file_count == CC_SNAPSHOT_FILES_MAX)
         return cc_err_set(err, CC_LIMIT, "export archive: more than %d files", CC_SNAPSHOT_FILES_MAX);
-    int rc = cc_spool_open(&push->spool, push->options->spool_directory, err);
-    push->in_file = rc == 0;
+    int rc = begin_file(push, entry, err);
+    if (rc)
+        cc_err_wrap(err, "file %s", entry->name);
     return rc;
 }
 
@@ -124,45 +241,15 @@ static CC_YIELDS int take_data(struct push *push, const char *data, size_t count
     if (push->in_envelope && cc_buf_append(&push->envelope, data, count) != 0)
         return cc_err_set(err, CC_LIMIT, "export archive: " CC_SNAPSHOT_ENVELOPE " larger than %zu bytes",
                           push->envelope.limit);
-    if (!push->in_file)
-        return 0;
-    return cc_spool_write(&push->spool, data, count, err);
-}
-
-static CC_YIELDS int send_spool(struct push *push, struct cc_spool *spool, bool force, struct cc_err *err) {
-    const struct cc_reader body = {cc_spool_read, spool};
-    cc_spool_rewind(spool);
-    return push->registry->ops->put_blob(push->registry->ctx, push->options->repository, spool->digest, spool->size,
-                                         &body, cc_spool_rewind, force, err);
-}
-
-static void keep_spool(struct push *push) {
-    bool was_sent = push->options->force_blobs || push->spool.read_total > 0;
-    if (was_sent || push->kept_count == KEPT_MAX)
-        return;
-    struct cc_spool *kept = CC_NEW(struct cc_spool);
-    *kept = push->spool;
-    push->kept[push->kept_count++] = kept;
-    push->spool.fd = -1;
+    return push->in_file ? take_file_data(push, data, count, err) : 0;
 }
 
 static CC_YIELDS int end_entry(struct push *push, struct cc_err *err) {
-    const struct cc_tar_entry *entry = cc_tar_reader_entry(push->tar);
     push->in_envelope = false;
     if (!push->in_file)
         return 0;
     push->in_file = false;
-    int rc = cc_spool_seal(&push->spool, err);
-    if (rc == 0)
-        rc = send_spool(push, &push->spool, push->options->force_blobs, err);
-    if (rc) {
-        cc_err_wrap(err, "file %s", entry->name);
-        return rc;
-    }
-    add_layer(push, entry, push->spool.digest, push->spool.size);
-    keep_spool(push);
-    cc_spool_close(&push->spool);
-    return 0;
+    return end_piece(push, err);
 }
 
 static CC_YIELDS int take_events(struct push *push, struct cc_err *err) {
@@ -204,7 +291,7 @@ static CC_YIELDS int take_archive(struct push *push, const struct cc_reader *arc
         int rc = read_piece(archive, piece, &count, err);
         /* What the spool still writes is in the other piece, which is read into next. */
         if (rc == 0 && push->in_file)
-            rc = cc_spool_wait(&push->spool, err);
+            rc = cc_spool_wait(push->spool, err);
         if (rc || count == 0)
             return rc;
         cc_tar_reader_feed(push->tar, piece, count);
@@ -254,7 +341,7 @@ static int make_config(struct push *push, struct cc_wall now, struct cc_buf *int
         return rc;
     push->config.files = files;
     push->config.file_count = file_count;
-    push->config.schema_version = "v1";
+    push->config.schema_version = push->is_v2 ? "v2" : "v1";
     push->config.created_at = cc_rfc3339_nanos(now, created);
     cc_snapshot_config_encode(&push->config, into);
     rc = cc_buf_check(into, "snapshot config", err);
@@ -269,7 +356,7 @@ static int make_config(struct push *push, struct cc_wall now, struct cc_buf *int
 static int make_manifest(struct push *push, struct cc_wall now, struct cc_buf *into, struct cc_err *err) {
     char created[CC_RFC3339_BYTES];
     struct cc_strmap *annotations = &push->manifest.annotations;
-    push->manifest.artifact_type = CC_TYPE_SNAPSHOT_V1;
+    push->manifest.artifact_type = push->is_v2 ? CC_TYPE_SNAPSHOT_V2 : CC_TYPE_SNAPSHOT_V1;
     cc_strmap_set(annotations, &push->arena, CC_ANNOTATION_CREATED, cc_rfc3339_seconds(now, created));
     if (!cc_text_is_empty(push->options->base_image))
         cc_strmap_set(annotations, &push->arena, CC_ANNOTATION_BASE_IMAGE, push->options->base_image);
@@ -293,18 +380,9 @@ static bool says_blob_unknown(const struct cc_err *err) {
 static CC_YIELDS int send_missing(struct push *push, const struct cc_buf *config, const char *refusal, bool *ret_sent,
                                   struct cc_err *err) {
     bool names_config = strstr(refusal, push->manifest.config.digest) != NULL;
-    bool names_any = names_config;
     int rc = names_config ? send_config(push, config, true, err) : 0;
     *ret_sent = names_config;
-    for (size_t i = 0; i < push->kept_count; i++)
-        names_any = names_any || strstr(refusal, push->kept[i]->digest) != NULL;
-    for (size_t i = 0; rc == 0 && i < push->kept_count; i++) {
-        if (names_any && !strstr(refusal, push->kept[i]->digest))
-            continue;
-        rc = send_spool(push, push->kept[i], true, err);
-        *ret_sent = true;
-    }
-    return rc;
+    return rc ? rc : cc_outbox_send_missing(&push->outbox, refusal, names_config, ret_sent, err);
 }
 
 static CC_YIELDS int commit(struct push *push, struct cc_snapshot_push_result *ret, struct cc_err *err) {
@@ -343,17 +421,27 @@ static CC_YIELDS int commit(struct push *push, struct cc_snapshot_push_result *r
 int cc_snapshot_push(const struct cc_registry *registry, const struct cc_snapshot_push_options *options,
                      const struct cc_reader *archive, CC_YIELDS int (*finish)(void *ctx, struct cc_err *err),
                      void *finish_ctx, struct cc_snapshot_push_result *ret, struct cc_err *err) {
+    struct cc_push_plan plan;
+    int rc = cc_push_plan_make(&options->knobs, &plan, err);
+    if (rc) {
+        cc_err_wrap(err, "push snapshot %s:%s", options->repository, options->tag);
+        return rc;
+    }
     struct push push cc_cleanup(push_done) = {
         .registry = registry,
         .options = options,
+        .plan = plan,
         .tar = cc_tar_reader_new(),
         .pieces = {(char *)cc_xmalloc(PIECE_BYTES), (char *)cc_xmalloc(PIECE_BYTES)},
-        .spool = {.fd = -1, .make_room = make_room},
     };
-    push.spool.make_room_ctx = &push;
+    /* Whole files: one is sent while the next is spooled. */
+    cc_outbox_init(&push.outbox, registry, options->repository, options->force_blobs,
+                   plan.chunk_bytes > 0 ? plan.workers : 1);
     cc_buf_init(&push.envelope, CC_SNAPSHOT_ENVELOPE_BYTES_MAX);
     /* An error of the stream comes before the exporter's, and that before a missing envelope (contract/05 8.3). */
-    int rc = take_archive(&push, archive, err);
+    rc = take_archive(&push, archive, err);
+    if (rc == 0)
+        rc = cc_outbox_wait(&push.outbox, err);
     if (rc == 0 && finish)
         rc = finish(finish_ctx, err);
     if (rc == 0)

@@ -25,7 +25,7 @@ int cc_spool_open(struct cc_spool *spool, const char *directory, struct cc_err *
         return cc_err_errno(err, errno, "spool file in %s", directory);
     spool->fd = fd;
     spool->size = spool->read = spool->read_total = 0;
-    spool->hash = cc_sha256_new();
+    spool->hash = spool->is_unhashed ? NULL : cc_sha256_new();
     return 0;
 }
 
@@ -74,11 +74,12 @@ int cc_spool_write(struct cc_spool *spool, const void *bytes, size_t count, stru
     spool->piece.count = count;
     struct cc_loop *loop = cc_loop_current();
     spool->piece.writer = cc_fiber_start(loop, "spool write", run_write, spool);
-    spool->piece.hasher = cc_fiber_start(loop, "spool hash", run_hash, spool);
+    if (spool->hash)
+        spool->piece.hasher = cc_fiber_start(loop, "spool hash", run_hash, spool);
     /* At the limit of fibers the work is done here. */
     if (!spool->piece.writer)
         run_write(spool);
-    if (!spool->piece.hasher)
+    if (spool->hash && !spool->piece.hasher)
         run_hash(spool);
     return 0;
 }
@@ -88,7 +89,7 @@ int cc_spool_wait(struct cc_spool *spool, struct cc_err *err) {
     cc_fiber_join(piece->writer);
     cc_fiber_join(piece->hasher);
     piece->writer = piece->hasher = NULL;
-    if (piece->error == ENOSPC && spool->make_room && spool->make_room(spool->make_room_ctx))
+    while (piece->error == ENOSPC && spool->make_room && spool->make_room(spool->make_room_ctx))
         run_write(spool);
     if (piece->error)
         return cc_err_errno(err, piece->error, "write to the spool");
@@ -100,7 +101,7 @@ int cc_spool_wait(struct cc_spool *spool, struct cc_err *err) {
 int cc_spool_seal(struct cc_spool *spool, struct cc_err *err) {
     uint8_t hash[CC_SHA256_BYTES];
     int rc = cc_spool_wait(spool, err);
-    if (rc)
+    if (rc || !spool->hash)
         return rc;
     cc_sha256_final(spool->hash, hash);
     cc_digest_format(hash, spool->digest);

@@ -25,13 +25,14 @@ struct cc_spool {
     int64_t size;
     struct cc_sha256 *hash;
     struct cc_spool_piece piece;
+    bool is_unhashed; /* set by the caller before cc_spool_open: the content is checked elsewhere, no digest */
     CC_YIELDS bool (*make_room)(void *ctx); /* may be NULL: called when the disk is full; true = try again */
     void *make_room_ctx;
     char digest[CC_DIGEST_BYTES]; /* after cc_spool_seal */
     int64_t read;                 /* position of the reader */
     int64_t read_total;           /* bytes read since the seal: 0 tells that nobody wanted the content */
 };
-/* IO, DENIED, NOT_FOUND (directory). Small and local: blocks. make_room stays as the caller set it. */
+/* IO, DENIED, NOT_FOUND (directory). Small and local: blocks. is_unhashed and make_room stay as the caller set them. */
 CC_MUST_USE int cc_spool_open(struct cc_spool *spool, const char *directory, struct cc_err *err);
 /* Appends; returns while the work is under way. bytes: borrowed until the next call of cc_spool_write, _wait or _seal,
  * which gives this one's error (IO, e.g. disk full). */

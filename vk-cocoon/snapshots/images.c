@@ -11,8 +11,6 @@
 /* Names of images that were made available, for the callers that shared a flight. Beyond this many they are forgotten
  * and resolved again. */
 #define BOOT_NAMES_MAX 1024
-/* Parts are about 1.9 GiB each. */
-#define CLOUD_IMAGE_LAYERS_MAX 4096
 
 /* A name changes only when an artifact of another kind was pushed under the same ref: the arena hardly grows. */
 static void remember_boot_name(struct vk_snapshots *snapshots, const char *key, const char *name) {
@@ -29,66 +27,12 @@ static bool is_url(const char *image) {
     return cc_text_starts_with(image, "http://") || cc_text_starts_with(image, "https://");
 }
 
-/* --- cloud images ------------------------------------------------------------------------------------------------- */
-
-static bool is_disk_layer(const struct cc_descriptor *layer) {
-    static const char *const types[] = {
-        "application/vnd.cocoonstack.disk.qcow2",
-        "application/vnd.cocoonstack.disk.raw",
-        "application/vnd.cocoonstack.disk.qcow2.part",
-        "application/vnd.cocoonstack.disk.raw.part",
-        "application/vnd.cocoonstack.windows.disk.qcow2",
-        "application/vnd.cocoonstack.windows.disk.raw",
-        "application/vnd.cocoonstack.windows.disk.qcow2.part",
-        "application/vnd.cocoonstack.windows.disk.raw.part",
-    };
-
-    for (size_t i = 0; i < CC_ARRAY_LENGTH(types); i++)
-        if (cc_text_equal(layer->media_type, types[i]))
-            return true;
-    return false;
-}
-
-static const char *title_of(const struct cc_descriptor *layer) {
-    return cc_strmap_text(&layer->annotations, "org.opencontainers.image.title");
-}
-
-/* The parts of the disk in order; their number. Insertion keeps equal titles in manifest order. */
-static size_t disk_layers(const struct cc_manifest *manifest, const struct cc_descriptor **ret) {
-    size_t count = 0;
-
-    for (size_t i = 0; i < manifest->layer_count; i++) {
-        const struct cc_descriptor *layer = &manifest->layers[i];
-        size_t at = count;
-
-        if (!is_disk_layer(layer))
-            continue;
-        for (; at > 0 && strcmp(title_of(ret[at - 1]), title_of(layer)) > 0; at--)
-            ret[at] = ret[at - 1];
-        ret[at] = layer;
-        count++;
-    }
-    return count;
-}
-
 static int import_cloud_image(struct vk_snapshots *snapshots, const char *repository, const char *local,
                               const struct cc_manifest *manifest, struct cc_err *err) {
-    if (manifest->layer_count > CLOUD_IMAGE_LAYERS_MAX)
-        return cc_err_set(err, CC_LIMIT, "cloud image has %zu layers, at most %d are accepted", manifest->layer_count,
-                          CLOUD_IMAGE_LAYERS_MAX);
-
-    const struct cc_descriptor **layers cc_cleanup(cc_free_p) = cc_xcalloc(manifest->layer_count + 1, sizeof *layers);
     struct vk_import import = {.runtime = &snapshots->runtime, .name = local, .is_image = true};
     struct cc_writer sink = vk_import_sink(&import);
-    size_t count = disk_layers(manifest, layers);
-    int rc = 0;
+    int rc = cc_cloud_image_pull(&snapshots->registry, repository, manifest, &sink, err);
 
-    if (count == 0)
-        return cc_err_set(err, CC_PROTOCOL, "cloud image has no disk layer");
-    for (size_t i = 0; i < count && rc == 0; i++)
-        rc = layers[i]->size < 0 ? cc_err_set(err, CC_PROTOCOL, "layer %s has a negative size", title_of(layers[i]))
-                                 : snapshots->registry.ops->get_blob(snapshots->registry.ctx, repository,
-                                                                     layers[i]->digest, layers[i]->size, &sink, err);
     return vk_import_end(&import, rc, err);
 }
 

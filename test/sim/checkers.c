@@ -106,6 +106,20 @@ void sim_check_vm_remove(struct sim_daemon *daemon, const char *vm_name) {
                       (unsigned long long)live->memory);
 }
 
+/* The warm copy of a seat that is released, or of a main that moves. */
+void sim_check_snapshot_remove(struct sim_daemon *daemon, const char *snapshot) {
+    const struct sim_vm *vm = sim_ledger_vm(daemon->world, snapshot);
+    const json_t *pod = vm ? sim_pod(daemon->world, vm->pod) : NULL;
+
+    if (!pod || !sim_is_deleting(pod) || !cc_text_equal(sim_annotation(pod, CC_KEY_KEEP_SNAPSHOT), "true") ||
+        !cc_text_equal(cc_json_text(cc_json_member(pod, "metadata"), "uid"), vm->kept_uid) ||
+        vm_on_host(daemon, snapshot) || !fake_host_has_snapshot(daemon->world->hosts[daemon->index], snapshot) ||
+        !cc_text_equal(cc_json_text(cc_json_member(pod, "spec"), "nodeName"), daemon->name))
+        return;
+    sim_violation(daemon->world, "c", "%s removes the local snapshot %s, which its pod is flagged to keep",
+                  daemon->name, snapshot);
+}
+
 /* The address would go to another guest while this one still uses it. */
 void sim_check_lease_release(struct sim_daemon *daemon, const char *mac) {
     for (const struct fake_vm *vm = daemon->world->hosts[daemon->index]->vms; vm; vm = vm->next)
@@ -251,6 +265,13 @@ static const char *pod_in(const char *path, char *into, size_t bytes) {
     return into;
 }
 
+/* Another operator has the lease, and this one has not noticed yet. */
+static bool is_deposed(const struct sim_daemon *daemon) {
+    const char *holder = fake_kube_text(daemon->world->api, "leases", "cocoon-system",
+                                        "cocoon-operator.cocoonset.cocoonstack.io", "spec/holderIdentity");
+    return daemon->world->operator_count > 1 && !cc_text_starts_with(cc_text_or(holder, ""), daemon->name);
+}
+
 static void look_at_pod_patch(struct sim_daemon *daemon, const char *pod, const json_t *body) {
     const json_t *annotations = cc_json_path(body, "metadata", "annotations", NULL);
     struct sim_vm *vm = sim_ledger_of_pod(daemon->world, pod);
@@ -263,10 +284,14 @@ static void look_at_pod_patch(struct sim_daemon *daemon, const char *pod, const 
     }
     json_object_foreach ((json_t *)annotations, key, value)
         note_writer(daemon, key);
+    if (vm && cc_json_text(annotations, CC_KEY_KEEP_SNAPSHOT) && !is_pod_deleting(daemon->world, vm))
+        snprintf(vm->kept_uid, sizeof vm->kept_uid, "%s",
+                 cc_text_or(cc_json_text(cc_json_member(sim_pod(daemon->world, pod), "metadata"), "uid"), ""));
     const json_t *set = vm ? sim_set(daemon->world, vm->set) : NULL;
-    /* A new leader whose caches lag may still see a suspend that is over, with its record; a migration needs none. */
+    /* A new leader whose caches lag may still see a suspend that is over, with its record, or take the record away
+     * under the one before it; a migration needs none. */
     bool migrates = cc_text_equal(cc_json_text(cc_json_member(set, "status"), "phase"), "Migrating");
-    if (set && !migrates && !sim_hibernation_of(daemon->world, pod) &&
+    if (set && !migrates && !is_deposed(daemon) && !sim_hibernation_of(daemon->world, pod) &&
         cc_text_equal(cc_json_text(annotations, CC_KEY_HIBERNATE), "true") &&
         cc_json_bool(cc_json_member(set, "spec"), "suspend") && !sim_is_recorded(set, vm))
         sim_violation(daemon->world, "c", "%s asks pod %s to hibernate, which no reclaim record lists", daemon->name,
@@ -277,6 +302,25 @@ static void look_at_pod_patch(struct sim_daemon *daemon, const char *pod, const 
     if (vm && (cc_text_equal(cc_json_text(annotations, CC_KEY_LIFECYCLE_STATE), CC_STATE_READY) ||
                (!cc_text_is_empty(cc_json_text(annotations, CC_KEY_VM_ID)) && !falls_asleep)))
         vm->is_quiesced = false;
+}
+
+/* Where the warm copy of a released main is, is forgotten once that main lives, or has nothing to wake from. */
+static void look_at_hint(struct sim_daemon *daemon, const char *path, const json_t *body) {
+    struct sim_world *world = daemon->world;
+    const json_t *hint = cc_json_member(cc_json_path(body, "metadata", "annotations", NULL), CC_KEY_HIBERNATED_ON_NODE);
+    const char *at = strstr(path, "/cocoonsets/");
+    char pod[96];
+
+    if (!at || !json_is_null(hint))
+        return;
+    snprintf(pod, sizeof pod, "%.*s-0", (int)strcspn(at + 12, "/?"), at + 12);
+    const struct sim_vm *vm = sim_ledger_of_pod(world, pod);
+    const json_t *main = sim_pod(world, pod);
+    bool waits = !main || cc_text_equal(sim_annotation(main, CC_KEY_RESTORE), "true");
+    if (vm && waits && !vm->may_lose && !sim_ledger_is_live(world, vm->name) &&
+        !cc_text_equal(sim_annotation(main, CC_KEY_HIBERNATE), "true") &&
+        sim_ledger_tag_value(world, vm->name) >= vm->value && vm->value > 0)
+        sim_violation(world, "c", "%s forgets where pod %s slept, before it is awake", daemon->name, pod);
 }
 
 static bool has_failed(const json_t *pod) {
@@ -332,12 +376,14 @@ void sim_check_kube_write(struct sim_daemon *daemon, const char *method, const c
         return;
     daemon->world->writes++;
     pod_in(path, pod, sizeof pod);
-    if (*pod && strcmp(method, "PATCH") == 0)
+    if (*pod && strcmp(method, "PATCH") == 0) {
         look_at_pod_patch(daemon, pod, body);
-    else if (*pod && strcmp(method, "DELETE") == 0)
+    } else if (*pod && strcmp(method, "DELETE") == 0) {
         look_at_pod_delete(daemon, pod);
-    else if (strcmp(method, "PATCH") == 0)
+    } else if (strcmp(method, "PATCH") == 0) {
         look_at_phase(daemon, path, body);
+        look_at_hint(daemon, path, body);
+    }
 }
 
 uint64_t sim_rest_writes(const struct sim_world *world) {

@@ -10,20 +10,24 @@
 
 struct points {
     const struct sim_scenario *scenario;
+    const struct sim_result *plain; /* of the run that goes well */
     uint64_t shown;
 };
 
-/* Way 0 is the one that goes well. */
+/* Every call in each way but the one that goes well, then those that can stop half-way. */
 static void job(void *ctx, uint64_t number, struct sim_options *ret) {
     const struct points *points = ctx;
-    uint64_t ways = SIM_WAY_COUNT - 1;
+    uint64_t ways = SIM_WAY_HALF - 1;
+    uint64_t whole = points->plain->calls * ways;
 
-    *ret = (struct sim_options){
-        .seed = SEED,
-        .scenario = points->scenario,
-        .crash_call = number / ways + 1,
-        .crash_way = (enum sim_way)(number % ways + 1),
-    };
+    *ret = (struct sim_options){.seed = SEED, .scenario = points->scenario};
+    if (number < whole) {
+        ret->crash_call = number / ways + 1;
+        ret->crash_way = (enum sim_way)(number % ways + 1);
+    } else {
+        ret->crash_call = points->plain->half_calls[number - whole];
+        ret->crash_way = SIM_WAY_HALF;
+    }
 }
 
 static void done(void *ctx, uint64_t number, const struct sim_result *result) {
@@ -40,9 +44,9 @@ static void done(void *ctx, uint64_t number, const struct sim_result *result) {
 
 static int64_t run_scenario(const struct sim_scenario *scenario, unsigned processes, uint64_t failures_max,
                             uint64_t *runs) {
-    struct points points = {.scenario = scenario};
-    struct sim_options plain = {.seed = SEED, .scenario = scenario};
     struct sim_result result;
+    struct points points = {.scenario = scenario, .plain = &result};
+    struct sim_options plain = {.seed = SEED, .scenario = scenario};
 
     sim_run(&plain, &result);
     if (result.is_failed) {
@@ -51,7 +55,7 @@ static int64_t run_scenario(const struct sim_scenario *scenario, unsigned proces
         return 1;
     }
     struct sim_fleet fleet = {
-        .count = result.calls * (SIM_WAY_COUNT - 1),
+        .count = result.calls * (SIM_WAY_HALF - 1) + result.half_call_count,
         .processes = processes,
         .failures_max = failures_max,
         .job = job,

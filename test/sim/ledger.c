@@ -244,6 +244,10 @@ static void observe_vm(struct sim_world *world, struct sim_vm *vm) {
             continue;
         if (!cc_text_equal(vm->ids[i], live->record->id))
             note_birth(world, vm, live, i);
+        /* Whatever works in it from now on would pass for the newest state. */
+        if (live->memory == 0 && vk_vm_is_running(live->record) && !vm->may_lose && !vm->is_forfeit)
+            sim_violation(world, "a", "vm %s was started after its remove had begun, and its memory %llu is owed",
+                          vm->name, (unsigned long long)vm->value);
         newer(&best, live->memory);
         running += vk_vm_is_running(live->record);
     }

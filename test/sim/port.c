@@ -8,8 +8,13 @@
 
 const char *sim_way_text(enum sim_way way) {
     static const char *const texts[SIM_WAY_COUNT] = {
-        [SIM_WAY_DONE] = "done",       [SIM_WAY_KILL_BEFORE] = "killed before", [SIM_WAY_KILL_AFTER] = "killed after",
-        [SIM_WAY_REFUSED] = "refused", [SIM_WAY_LOST] = "done, answer lost",    [SIM_WAY_HANG] = "hangs",
+        [SIM_WAY_DONE] = "done",
+        [SIM_WAY_KILL_BEFORE] = "killed before",
+        [SIM_WAY_KILL_AFTER] = "killed after",
+        [SIM_WAY_REFUSED] = "refused",
+        [SIM_WAY_LOST] = "done, answer lost",
+        [SIM_WAY_HANG] = "hangs",
+        [SIM_WAY_HALF] = "stopped half-way",
     };
     return texts[way];
 }

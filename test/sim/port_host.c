@@ -76,6 +76,26 @@ static bool is_cut(struct sim_world *world, const char *verb) {
            sim_fault_hits(world, SIM_CLI_CUT, true);
 }
 
+/* Calls of which something is left when their process dies with the daemon. */
+static bool can_stop_half(const char *verb) {
+    return is_verb(verb, "vm rm") || is_verb(verb, "vm run") || is_verb(verb, "vm clone") ||
+           is_verb(verb, "snapshot import");
+}
+
+static void leave_half(struct sim_daemon *daemon, const char *verb, const char *line) {
+    if (is_verb(verb, "vm rm"))
+        half_remove(daemon->world, daemon->index, line);
+    else if (is_verb(verb, "vm run") || is_verb(verb, "vm clone"))
+        half_create(daemon->world, daemon->index, line);
+}
+
+static void note_half_call(struct sim_world *world, const char *verb) {
+    struct sim_result *result = world->result;
+
+    if (can_stop_half(verb) && result->half_call_count < SIM_HALF_CALLS_MAX)
+        result->half_calls[result->half_call_count++] = (uint32_t)world->calls;
+}
+
 static struct fake_fault half_done(struct sim_daemon *daemon, const char *verb, const char *line) {
     struct sim_world *world = daemon->world;
 
@@ -120,6 +140,10 @@ static struct fake_fault of_way(struct sim_passage *passage, const char *verb, c
     case SIM_WAY_HANG:
         fault.kind = FAKE_HANG;
         break;
+    case SIM_WAY_HALF:
+        leave_half(daemon, verb, line);
+        sim_daemon_kill(daemon, "amid a call");
+        return canceled(is_verb(verb, "snapshot import") ? FAKE_CUT : FAKE_FAIL);
     case SIM_WAY_DONE:
     case SIM_WAY_COUNT:
         fault = half_done(daemon, verb, line);
@@ -141,10 +165,13 @@ static struct fake_fault decide(void *ctx, const char *verb, const char *line) {
         return canceled(FAKE_FAIL);
     if (is_verb(verb, "release"))
         sim_check_lease_release(daemon, line + strlen("release "));
+    if (is_verb(verb, "snapshot rm"))
+        sim_check_snapshot_remove(daemon, line + strlen("snapshot rm "));
     /* Looks that change nothing and decide nothing: no place to die at. */
     if (is_verb(verb, "lease") || is_verb(verb, "ping") || is_verb(verb, "tcp") || is_verb(verb, "vm status"))
         return (struct fake_fault){.kind = FAKE_OK};
     sim_port_decide(daemon, SIM_PORT_HOST, changes_host(verb), line, &passage);
+    note_half_call(daemon->world, verb);
     return of_way(&passage, verb, line);
 }
 

@@ -164,11 +164,11 @@ static bool vm_rests(struct look *look, const struct sim_vm *vm, const json_t *s
         return not_yet(look, "pod %s is being deleted", vm->pod);
     if (suspended)
         return is_asleep(look, vm, pod) && is_released(look, set, vm->pod);
+    /* What depends on a main that sleeps waits for it. */
+    if (!is_main(vm) && is_main_held(look->world, vm->set))
+        return true;
     if (is_held(look->world, vm->pod))
         return held_rests(look, vm, pod);
-    /* What depends on a main that sleeps waits for it. */
-    if (is_main_held(look->world, vm->set))
-        return true;
     return is_awake(look, vm, pod) && is_on_its_node(look, vm, set, pod);
 }
 
@@ -209,14 +209,13 @@ static bool has_nothing_to_sleep(struct sim_world *world, const struct sim_vm *v
            (vm->may_lose || !has_tag(world, vm->name) || sim_ledger_tag_value(world, vm->name) < vm->value);
 }
 
-/* Its VM was lost on the way to sleep, and then it was asked to wake: there is nothing to wake it from. Or its VM was
- * lost after it was woken, and its pod is marked: it is not booted fresh, nor from a local snapshot that no tag proves.
- * The set is Failed until somebody deletes the pod. */
+/* Its VM was lost on the way to sleep, or had never come up, and then it was asked to wake: there is nothing to wake it
+ * from, for a local snapshot that no tag proves is not used (decision 49). The set is Failed until somebody deletes the
+ * pod. */
 static bool has_nothing_to_wake(struct sim_world *world, const struct sim_vm *vm, const json_t *pod) {
-    return cc_text_equal(sim_annotation(pod, CC_KEY_LIFECYCLE_STATE), CC_STATE_FAILED) && vm->may_lose &&
-           !node_of_live(world, vm->name) && !has_tag(world, vm->name) &&
-           (sim_ledger_local_value(world, vm->name) == 0 ||
-            (world->has_registry && cc_text_equal(sim_annotation(pod, CC_KEY_RESTORE), "true")));
+    return cc_text_equal(sim_annotation(pod, CC_KEY_LIFECYCLE_STATE), CC_STATE_FAILED) &&
+           (vm->may_lose || vm->value == 0) && !node_of_live(world, vm->name) && !has_tag(world, vm->name) &&
+           (world->has_registry || sim_ledger_local_value(world, vm->name) == 0);
 }
 
 /* Visible in status, and as far as it can come: a parked pod, no room for one, nothing left to suspend or wake. */

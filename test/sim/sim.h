@@ -28,6 +28,7 @@
 #define SIM_DAEMONS_MAX (SIM_NODES_MAX + SIM_OPERATORS_MAX)
 #define SIM_NAMESPACE "ns"
 #define SIM_MESSAGE_BYTES 512
+#define SIM_HALF_CALLS_MAX 64
 #define SIM_SEATS 6               /* pods a node takes */
 #define SIM_STATIC_IP "10.99.0.1" /* of the machine behind static toolboxes */
 
@@ -45,6 +46,7 @@ enum sim_way {
     SIM_WAY_REFUSED,     /* an error, nothing happens */
     SIM_WAY_LOST,        /* it happens, the answer is an error */
     SIM_WAY_HANG,        /* nothing happens, no answer */
+    SIM_WAY_HALF,        /* a CLI call that stops half-way, and the daemon dies with it */
     SIM_WAY_COUNT,
 };
 const char *sim_way_text(enum sim_way way);
@@ -63,7 +65,9 @@ struct sim_result {
     bool is_failed;
     char message[SIM_MESSAGE_BYTES]; /* of the first violation */
     struct sim_tally tally;
-    uint64_t calls; /* that left a daemon */
+    uint64_t calls;                          /* that left a daemon */
+    uint32_t half_calls[SIM_HALF_CALLS_MAX]; /* those that can stop half-way, from 1 on */
+    size_t half_call_count;
     uint64_t steps;
     int64_t virtual_ms;
     uint64_t trace_hash; /* of every line of the timeline */
@@ -162,6 +166,7 @@ struct sim_vm {
     char why[48];
     bool is_quiesced;                 /* saved, and not ready again since: nobody works in it */
     bool owes_restore;                /* its pod was deleted while it slept in a suspended set */
+    char kept_uid[40];                /* of the pod that was flagged to keep its snapshot before it was deleted */
     bool may_split;                   /* more than one of it may live: a deletion was forced during a partition */
     char ids[SIM_NODES_MAX][32];      /* of its VM on each host, "" = none */
     char last_ids[SIM_NODES_MAX][32]; /* the same, also of one that has gone */
@@ -194,6 +199,7 @@ const char *sim_wanted_image(const json_t *set, const struct sim_vm *vm);
 bool sim_is_recorded(const json_t *set, const struct sim_vm *vm); /* in the set's reclaim record */
 void sim_check_tag_delete(struct sim_daemon *daemon, const char *repository, const char *reference);
 void sim_check_vm_remove(struct sim_daemon *daemon, const char *vm_name);
+void sim_check_snapshot_remove(struct sim_daemon *daemon, const char *snapshot);
 void sim_check_lease_release(struct sim_daemon *daemon, const char *mac);
 /* A clone of that snapshot is about to be made. */
 void sim_check_fork(struct sim_daemon *daemon, const char *vm_name, const char *snapshot);

@@ -37,7 +37,8 @@ void cc_kube_config_free(struct cc_kube_config *config) {
 /* --- kubeconfig files --------------------------------------------------------------------------------------------- */
 
 /* paths: separated by ':'. All missing: *ret NULL, unless they must exist. */
-static int load_files(const char *paths, bool must_exist, struct cc_kube_config **ret, struct cc_err *err) {
+static int load_files(const struct cc_kube_config_sources *sources, const char *paths, bool must_exist,
+                      struct cc_kube_config **ret, struct cc_err *err) {
     char *copy cc_cleanup(cc_free_p) = cc_xstrdup(paths);
     char *rest = copy;
     json_t *merged cc_cleanup(cc_json_decref_p) = json_object();
@@ -56,6 +57,8 @@ static int load_files(const char *paths, bool must_exist, struct cc_kube_config 
     }
     if (!must_exist && cc_kubeconfig_is_empty(merged))
         return 0;
+    if (!cc_text_is_empty(sources->context))
+        cc_json_set_text(merged, "current-context", sources->context);
     int rc = cc_kubeconfig_read(merged, paths, config, err);
     if (rc)
         return rc;
@@ -141,7 +144,7 @@ static int load_home(const struct cc_kube_config_sources *sources, struct cc_kub
         return 0;
     char *path cc_cleanup(cc_free_p) = cc_xasprintf("%s/.kube/config", home);
     /* A home with a ':' in it is one path all the same, so it is not split: it has to exist first. */
-    return is_readable(path) ? load_files(path, true, ret, err) : 0;
+    return is_readable(path) ? load_files(sources, path, true, ret, err) : 0;
 }
 
 int cc_kube_config_load(const struct cc_kube_config_sources *sources, struct cc_kube_config **ret, struct cc_err *err) {
@@ -150,12 +153,12 @@ int cc_kube_config_load(const struct cc_kube_config_sources *sources, struct cc_
     int rc;
 
     if (!cc_text_is_empty(sources->flag)) {
-        rc = load_files(sources->flag, true, ret, err);
+        rc = load_files(sources, sources->flag, true, ret, err);
         if (rc)
             cc_err_wrap(err, "--kubeconfig");
         return rc;
     }
-    rc = cc_text_is_empty(list) ? 0 : load_files(list, false, &config, err);
+    rc = cc_text_is_empty(list) ? 0 : load_files(sources, list, false, &config, err);
     if (rc == 0 && !config)
         rc = load_in_cluster(sources, &config, err);
     if (rc == 0 && !config && cc_text_is_empty(list))

@@ -54,6 +54,7 @@ struct cc_kube_config {
 /* What the loader reads, so that tests can supply their own. */
 struct cc_kube_config_sources {
     const char *flag;                                   /* --kubeconfig, NULL when not given */
+    const char *context;                                /* of the files; NULL = their current-context */
     const char *(*getenv)(void *ctx, const char *name); /* NULL = getenv(3) */
     void *ctx;
     const char *service_account_directory; /* NULL = CC_SERVICE_ACCOUNT_DIRECTORY */

@@ -22,7 +22,8 @@ struct attach_job {
     const char *root_directory;
     struct vk_session_wants wants;
     struct vk_session *session;
-    int fd; /* the console */
+    int fd;           /* the console */
+    bool is_stopping; /* the agent */
 };
 
 /* --- the console ----------------------------------------------------------------------------------------------------
@@ -105,6 +106,16 @@ static int copy(struct attach_job *job, struct cc_err *err) {
 /* --- the session ----------------------------------------------------------------------------------------------------
  */
 
+static void finish(struct attach_job *job, int exit_code, const char *failure) {
+    /* Nobody is left to be told when this fails. */
+    if (!job->is_stopping) {
+        cc_ignore(vk_session_finish(job->session, exit_code, failure, NULL), "the client has gone");
+        return;
+    }
+    CC_SHIELD_MS(VK_SESSION_GOODBYE_MS);
+    cc_ignore(vk_session_finish(job->session, exit_code, failure, NULL), "the client has gone");
+}
+
 static void work(void *arg) {
     struct attach_job *job = arg;
     struct cc_err err = {0};
@@ -113,17 +124,26 @@ static void work(void *arg) {
     int rc = open_console(job, &err);
     if (rc == 0)
         rc = copy(job, &err);
-    if (cc_fiber_is_canceled() || vk_session_is_gone(job->session))
+    if (vk_session_is_gone(job->session) || (cc_fiber_is_canceled() && !job->is_stopping))
         return;
-    char *failure cc_cleanup(cc_free_p) = cc_xasprintf("error attaching to container: %s", err.msg);
-    cc_ignore(vk_session_finish(job->session, rc == 0 ? 0 : -1, failure, NULL), "the client has gone");
+    char *failure cc_cleanup(cc_free_p) =
+        cc_xasprintf("error attaching to container: %s", job->is_stopping ? "the node agent is stopping" : err.msg);
+    finish(job, rc == 0 && !job->is_stopping ? 0 : -1, failure);
+}
+
+static void stop(void *arg) {
+    struct attach_job *job = arg;
+    job->is_stopping = true;
+    if (job->fd >= 0)
+        shutdown(job->fd, SHUT_RDWR);
 }
 
 static void audit(const struct attach_job *job, const struct cc_http_server_request *request) {
     const struct vk_session_target *target = job->target;
     char *pod cc_cleanup(cc_free_p) = cc_xasprintf("%s/%s", target->namespace, target->pod);
     cc_log_info("attach session", CC_KV("user", target->user), CC_KV("pod", pod), CC_KV("container", target->container),
-                CC_KV("peer", request->peer), CC_KV("protocol", vk_session_protocol(job->session)));
+                CC_KV("peer", request->peer), CC_KV("transport", vk_session_transport(job->session)),
+                CC_KV("protocol", vk_session_protocol(job->session)));
 }
 
 void vk_attach_serve(const struct vk_kubelet_host *host, const char *root_directory,
@@ -134,7 +154,7 @@ void vk_attach_serve(const struct vk_kubelet_host *host, const char *root_direct
         job.session = vk_session_open(request, response, &job.wants);
     if (job.session) {
         audit(&job, request);
-        vk_session_serve(job.session, work, &job);
+        vk_session_serve(job.session, work, stop, &job);
     }
     vk_session_free(job.session);
     cc_fd_close(job.fd);

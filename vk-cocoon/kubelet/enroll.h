@@ -16,7 +16,8 @@
 #define VK_ENROLL_REFUSED_S 3600 /* after a request was denied, or its signing failed, until the next one */
 #define VK_ENROLL_ERROR_S 10     /* after an error of the API server; doubles to */
 #define VK_ENROLL_ERROR_MAX_S 300
-#define VK_ENROLL_RENEW_PERCENT_MIN 70 /* of its life, when a certificate is renewed: drawn, so that nodes that were   \
+#define VK_ENROLL_RENEW_PERCENT_MIN                                                                                    \
+    70                                 /* of its life, when a certificate is renewed: drawn, so that nodes that were   \
                                         */
 #define VK_ENROLL_RENEW_PERCENT_MAX 90 /* started together do not ask together */
 #define VK_ENROLL_BYTES_MAX ((size_t)256 * 1024) /* of a certificate with its chain; of each of the files */

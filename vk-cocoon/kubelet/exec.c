@@ -22,6 +22,7 @@ struct exec_job {
     struct vk_session_wants wants;
     struct vk_session *session;
     struct cc_process *process;
+    bool is_stopping; /* the agent */
     struct cc_arena arena;
     const char **argv;
     size_t argc;
@@ -73,6 +74,7 @@ static void audit(const struct exec_job *job, const struct cc_http_server_reques
     char *pod cc_cleanup(cc_free_p) = cc_xasprintf("%s/%s", target->namespace, target->pod);
     cc_log_info("exec session", CC_KV("user", target->user), CC_KV("pod", pod), CC_KV("container", target->container),
                 CC_KV("command", command), CC_KV("peer", request->peer),
+                CC_KV("transport", vk_session_transport(job->session)),
                 CC_KV("protocol", vk_session_protocol(job->session)));
 }
 
@@ -150,11 +152,23 @@ static int run_command(struct exec_job *job, int *ret_exit_code, struct cc_err *
     struct vk_exec_options options = {.vm_id = vm->id, .argv = job->argv, .argc = job->argc};
     int rc = job->host->ops->exec_start(job->host->ctx, &options, job->wants.channels[VK_STDIN], &job->process, err);
     vk_vm_unref(vm);
+    if (rc == 0 && job->is_stopping)
+        cc_process_kill(job->process, SIGKILL);
     if (rc == 0)
         rc = stream(job, ret_exit_code, err);
     cc_process_free(job->process);
     job->process = NULL;
     return rc;
+}
+
+static void finish(struct exec_job *job, int exit_code, const char *failure) {
+    /* Nobody is left to be told when this fails. */
+    if (!job->is_stopping) {
+        cc_ignore(vk_session_finish(job->session, exit_code, failure, NULL), "the client has gone");
+        return;
+    }
+    CC_SHIELD_MS(VK_SESSION_GOODBYE_MS);
+    cc_ignore(vk_session_finish(job->session, exit_code, failure, NULL), "the client has gone");
 }
 
 static void work(void *arg) {
@@ -164,11 +178,18 @@ static void work(void *arg) {
     if (vk_session_wait_ready(job->session, NULL) != 0)
         return; /* the client never opened its streams: it is closed */
     int rc = run_command(job, &exit_code, &err);
-    if (cc_fiber_is_canceled() || vk_session_is_gone(job->session))
+    if (vk_session_is_gone(job->session) || (cc_fiber_is_canceled() && !job->is_stopping))
         return;
-    char *failure cc_cleanup(cc_free_p) = cc_xasprintf("error executing command in container: %s", err.msg);
-    /* Nobody is left to be told when this fails. */
-    cc_ignore(vk_session_finish(job->session, rc == 0 ? exit_code : -1, failure, NULL), "the client has gone");
+    char *failure cc_cleanup(cc_free_p) = cc_xasprintf("error executing command in container: %s",
+                                                       job->is_stopping ? "the node agent is stopping" : err.msg);
+    finish(job, rc == 0 && !job->is_stopping ? exit_code : -1, failure);
+}
+
+static void stop(void *arg) {
+    struct exec_job *job = arg;
+    job->is_stopping = true;
+    if (job->process)
+        cc_process_kill(job->process, SIGKILL);
 }
 
 void vk_exec_serve(const struct vk_kubelet_host *host, const struct vk_session_target *target,
@@ -178,7 +199,7 @@ void vk_exec_serve(const struct vk_kubelet_host *host, const struct vk_session_t
         job.session = vk_session_open(request, response, &job.wants);
     if (job.session) {
         audit(&job, request);
-        vk_session_serve(job.session, work, &job);
+        vk_session_serve(job.session, work, stop, &job);
     }
     vk_session_free(job.session);
     cc_arena_done(&job.arena);

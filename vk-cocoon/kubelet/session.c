@@ -64,6 +64,10 @@ const char *vk_session_protocol(const struct vk_session *session) {
     return session->protocol;
 }
 
+const char *vk_session_transport(const struct vk_session *session) {
+    return session->ops == &vk_session_websocket ? "WebSocket" : "SPDY";
+}
+
 int vk_session_wait_ready(struct vk_session *session, struct cc_err *err) {
     CC_DEADLINE_MS(VK_SESSION_STREAMS_MS);
     return cc_event_wait(&session->ready, err);

@@ -13,6 +13,7 @@
 #define VK_SESSION_INPUT_BYTES ((size_t)1024 * 1024) /* of stdin that nobody has taken; then the client has to wait */
 #define VK_SESSION_STREAMS_MS 30000                  /* until all streams must be there */
 #define VK_SESSION_GOODBYE_MS 2000                   /* for the client to close after the status */
+#define VK_SESSION_STOP_MS 3000                      /* for the last output and the status, when the agent stops */
 #define VK_SESSION_STREAMS_MAX 16                    /* opened by one client; further ones are refused */
 
 enum vk_channel { VK_STDIN, VK_STDOUT, VK_STDERR, VK_STATUS, VK_RESIZE, VK_CHANNELS };
@@ -29,14 +30,17 @@ struct vk_session;
 CC_YIELDS struct vk_session *vk_session_open(const struct cc_http_server_request *request,
                                              struct cc_http_server_response *response,
                                              const struct vk_session_wants *wants);
-void vk_session_free(struct vk_session *session);                  /* NULL is fine */
-const char *vk_session_protocol(const struct vk_session *session); /* for logs */
+void vk_session_free(struct vk_session *session);                   /* NULL is fine */
+const char *vk_session_protocol(const struct vk_session *session);  /* for logs */
+const char *vk_session_transport(const struct vk_session *session); /* the same */
 
 /* Runs work on one fiber and receives on another until one of them ends. A client that goes cancels work: that is not
  * the end of stdin, so work ends what it does before its input. After work the client has VK_SESSION_GOODBYE_MS to
- * close. */
+ * close. When the fiber that serves is cancelled (the agent stops), stop(ctx) makes work come to its end, which it
+ * tells the client; work has VK_SESSION_STOP_MS for that. */
 typedef CC_YIELDS void (*vk_session_work)(void *ctx);
-CC_YIELDS void vk_session_serve(struct vk_session *session, vk_session_work work, void *ctx);
+typedef void (*vk_session_stop)(void *ctx);
+CC_YIELDS void vk_session_serve(struct vk_session *session, vk_session_work work, vk_session_stop stop, void *ctx);
 /* For work: a send has failed, so nobody is there; and whether that is known. */
 void vk_session_tell_gone(struct vk_session *session);
 bool vk_session_is_gone(const struct vk_session *session);

@@ -3,7 +3,6 @@
 #define VK_KUBELET_SESSION_INTERNAL_H
 
 #include "aio/sync.h"
-#include "http/websocket.h"
 #include "kubelet/session.h"
 #include "kubelet/spdy_link.h"
 
@@ -29,7 +28,6 @@ struct vk_session {
     size_t stream_count;
 
     /* WebSocket */
-    struct cc_websocket websocket;
     bool is_base64;
     int channel;     /* of the present message; -1 = not known yet */
     char quantum[4]; /* base64 characters that are no whole group yet */

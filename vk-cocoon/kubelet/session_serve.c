@@ -32,19 +32,36 @@ static int await_change(struct vk_session *session) {
     return cc_event_wait(&session->changed, NULL);
 }
 
-void vk_session_serve(struct vk_session *session, vk_session_work work, void *ctx) {
+static int await_work(struct vk_session *session) {
+    int rc = 0;
+    while (rc == 0 && !session->is_work_done && !session->is_gone)
+        rc = await_change(session);
+    return rc;
+}
+
+/* The client reads the status and closes; were the connection closed before, what is under way could be lost. */
+static void await_goodbye(struct vk_session *session) {
+    int rc = 0;
+    CC_SHIELD_MS(VK_SESSION_GOODBYE_MS);
+    while (rc == 0 && !session->is_gone)
+        rc = await_change(session);
+}
+
+static void end_work(struct vk_session *session, vk_session_stop stop) {
+    CC_SHIELD_MS(VK_SESSION_STOP_MS);
+    stop(session->work_ctx);
+    cc_ignore(await_work(session), "work is cancelled then");
+}
+
+void vk_session_serve(struct vk_session *session, vk_session_work work, vk_session_stop stop, void *ctx) {
     session->work = work;
     session->work_ctx = ctx;
     struct cc_fiber *receiver = cc_fiber_start(cc_loop_current(), "session receive", receive_main, session);
     struct cc_fiber *worker = receiver ? cc_fiber_start(cc_loop_current(), "session", work_main, session) : NULL;
-    int rc = worker ? 0 : CC_LIMIT;
-    while (rc == 0 && !session->is_work_done && !session->is_gone)
-        rc = await_change(session);
+    if (worker && await_work(session) == CC_CANCELED)
+        end_work(session, stop);
     cc_fiber_join_p(&worker);
-    if (rc == 0 && !session->is_gone) {
-        CC_DEADLINE_MS(VK_SESSION_GOODBYE_MS);
-        while (rc == 0 && !session->is_gone)
-            rc = await_change(session);
-    }
+    if (session->is_work_done)
+        await_goodbye(session);
     cc_fiber_join_p(&receiver);
 }

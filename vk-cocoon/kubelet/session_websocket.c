@@ -7,6 +7,7 @@
 #include "kubelet/respond.h"
 #include "kubelet/session_internal.h"
 #include "kubelet/upgrade.h"
+#include "kubelet/websocket_link.h"
 
 static const char *const protocols[] = {"v4.channel.k8s.io", "v4.base64.channel.k8s.io", "channel.k8s.io",
                                         "base64.channel.k8s.io", NULL};
@@ -14,18 +15,16 @@ static const char *const protocols[] = {"v4.channel.k8s.io", "v4.base64.channel.
 /* --- handshake
  * -------------------------------------------------------------------------------------------------------- */
 
+/* False with the response filled. *ret_named: the one to name in the answer, NULL when the client named none. */
 static bool choose_protocol(struct vk_session *session, const struct cc_http_server_request *request,
-                            struct cc_http_server_response *response) {
+                            struct cc_http_server_response *response, const char **ret_named) {
     bool any_offered;
-    session->protocol = vk_upgrade_choose(request, "Sec-WebSocket-Protocol", protocols, &any_offered);
-    if (session->protocol) {
-        cc_http_server_set_header(response, "Sec-WebSocket-Protocol", session->protocol);
-    } else if (any_offered) {
+    *ret_named = vk_upgrade_choose(request, "Sec-WebSocket-Protocol", protocols, &any_offered);
+    if (!*ret_named && any_offered) {
         vk_respond_text(response, 403, "none of the offered values of Sec-WebSocket-Protocol is supported");
         return false;
-    } else {
-        session->protocol = protocols[2];
     }
+    session->protocol = *ret_named ? *ret_named : protocols[2];
     session->has_json_status = cc_text_starts_with(session->protocol, "v4.");
     session->is_base64 = cc_text_contains(session->protocol, "base64");
     return true;
@@ -41,19 +40,11 @@ static int greet(struct vk_session *session) {
 
 bool vk_session_open_websocket(struct vk_session *session, const struct cc_http_server_request *request,
                                struct cc_http_server_response *response) {
-    char *accept cc_cleanup(cc_free_p) = cc_websocket_accept(cc_http_server_header(request, "Sec-WebSocket-Key"));
-    if (!accept || !cc_text_equal(cc_http_server_header(request, "Sec-WebSocket-Version"), "13") ||
-        !cc_text_equal(request->method, "GET")) {
-        vk_respond_text(response, 400, "this is no WebSocket handshake of version 13");
-        cc_http_server_set_header(response, "Sec-WebSocket-Version", "13");
-        return false;
-    }
-    if (!choose_protocol(session, request, response))
+    const char *named;
+    if (!vk_websocket_check(request, response) || !choose_protocol(session, request, response, &named))
         return false;
     session->wants.channels[VK_STATUS] = true;
-    cc_http_server_set_header(response, "Upgrade", "websocket");
-    cc_http_server_set_header(response, "Sec-WebSocket-Accept", accept);
-    if (cc_http_server_upgrade(response, &session->link.reader, &session->link.writer, NULL) != 0)
+    if (!vk_websocket_upgrade(&session->link, request, response, named))
         return false;
     cc_event_set(&session->ready); /* channels need no opening */
     return greet(session) == 0;
@@ -61,30 +52,6 @@ bool vk_session_open_websocket(struct vk_session *session, const struct cc_http_
 
 /* --- sending
  * ---------------------------------------------------------------------------------------------------------- */
-
-static int send_frame(struct vk_session *session, enum cc_websocket_opcode opcode, const struct cc_buf *payload,
-                      struct cc_err *err) {
-    struct cc_buf frame cc_cleanup(cc_buf_done);
-    uint8_t header[CC_WEBSOCKET_HEADER_BYTES_MAX];
-    cc_buf_init(&frame, payload->len + sizeof header);
-    cc_buf_append(&frame, header, cc_websocket_header(opcode, payload->len, header));
-    cc_buf_append(&frame, payload->data, payload->len);
-    int rc = cc_mutex_lock(&session->link.writing, err);
-    if (rc != 0)
-        return rc;
-    rc = session->link.writer.write(session->link.writer.ctx, frame.data, frame.len, err);
-    cc_mutex_unlock(&session->link.writing);
-    session->link.last_activity = cc_now_mono();
-    return rc;
-}
-
-static int send_control(struct vk_session *session, enum cc_websocket_opcode opcode, const void *bytes, size_t count,
-                        struct cc_err *err) {
-    struct cc_buf payload cc_cleanup(cc_buf_done);
-    cc_buf_init(&payload, CC_WEBSOCKET_CONTROL_BYTES_MAX);
-    cc_buf_append(&payload, bytes, count);
-    return send_frame(session, opcode, &payload, err);
-}
 
 static int send_data(struct vk_session *session, enum vk_channel channel, const void *bytes, size_t count,
                      struct cc_err *err) {
@@ -98,7 +65,9 @@ static int send_data(struct vk_session *session, enum vk_channel channel, const 
         cc_buf_append(&payload, bytes, count);
     }
     int rc = cc_buf_check(&payload, "WebSocket message", err);
-    return rc ? rc : send_frame(session, session->is_base64 ? CC_WEBSOCKET_TEXT : CC_WEBSOCKET_BINARY, &payload, err);
+    return rc ? rc
+              : vk_websocket_send(&session->link, session->is_base64 ? CC_WEBSOCKET_TEXT : CC_WEBSOCKET_BINARY,
+                                  &payload, err);
 }
 
 static int end(struct vk_session *session, enum vk_channel channel, struct cc_err *err) {
@@ -107,7 +76,7 @@ static int end(struct vk_session *session, enum vk_channel channel, struct cc_er
 }
 
 static int close_session(struct vk_session *session, struct cc_err *err) {
-    return send_control(session, CC_WEBSOCKET_CLOSE, "\x03\xe8", 2, err);
+    return vk_websocket_send_close(&session->link, err);
 }
 
 /* --- receiving
@@ -129,7 +98,8 @@ static int take_base64(struct vk_session *session, const uint8_t *bytes, size_t 
     return vk_session_take_input(session, decoded, decoded_bytes, err);
 }
 
-static int take_piece(struct vk_session *session, const struct cc_websocket_event *event, struct cc_err *err) {
+static int take_piece(void *ctx, const struct cc_websocket_event *event, struct cc_err *err) {
+    struct vk_session *session = ctx;
     const uint8_t *bytes = event->bytes;
     size_t count = event->count;
     bool is_last = event->is_last;
@@ -152,38 +122,8 @@ static int take_piece(struct vk_session *session, const struct cc_websocket_even
     return rc;
 }
 
-static int take_event(struct vk_session *session, const struct cc_websocket_event *event, struct cc_err *err) {
-    switch (event->type) {
-    case CC_WEBSOCKET_PIECE:
-        return take_piece(session, event, err);
-    case CC_WEBSOCKET_PINGED:
-        return send_control(session, CC_WEBSOCKET_PONG, event->bytes, event->count, err);
-    case CC_WEBSOCKET_CLOSED:
-    case CC_WEBSOCKET_NOTHING:
-        break;
-    }
-    return 0;
-}
-
 static int run(struct vk_session *session, struct cc_err *err) {
-    struct vk_spdy_link *link = &session->link;
-    uint8_t *bytes cc_cleanup(cc_free_p) = cc_xmalloc(VK_LINK_READ_BYTES);
-    for (;;) {
-        size_t count = 0;
-        int rc = vk_read_until_idle(&link->reader, &link->last_activity, bytes, VK_LINK_READ_BYTES, &count, err);
-        if (rc != 0 || count == 0)
-            return rc;
-        for (size_t at = 0, used = 0; at < count; at += used) {
-            struct cc_websocket_event event;
-            rc = cc_websocket_feed(&session->websocket, bytes + at, count - at, &used, &event, err);
-            if (rc == 0)
-                rc = take_event(session, &event, err);
-            if (rc == 0)
-                rc = cc_yield_if_due(err);
-            if (rc != 0 || event.type == CC_WEBSOCKET_CLOSED)
-                return rc;
-        }
-    }
+    return vk_websocket_run(&session->link, take_piece, session, err);
 }
 
 const struct vk_session_ops vk_session_websocket = {.run = run, .send = send_data, .end = end, .close = close_session};

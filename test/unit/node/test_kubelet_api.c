@@ -467,6 +467,21 @@ START_TEST(kubelet__exec_v3_tty) {
 }
 END_TEST
 
+static void close_main(void *scene) {
+    close_scene(scene);
+}
+
+/* The agent stops: whoever still listens is told so, and the command is ended. */
+static void told_of_stop(struct scene *scene, struct client *client) {
+    struct cc_fiber *closing = cc_fiber_start(cc_loop_current(), "close", close_main, scene);
+    client_read(client, 1);
+    ck_assert_msg(cc_text_contains(client->data[1].data, "\"status\":\"Failure\"") &&
+                      cc_text_contains(client->data[1].data, "container: the node agent is stopping"),
+                  "%s", client->data[1].data);
+    client_close(client);
+    cc_fiber_join(closing);
+}
+
 /* The client goes: the command must not outlive it. Nor must it outlive the server. */
 static void exec_canceled(void *by_server) {
     struct scene scene;
@@ -491,11 +506,13 @@ static void exec_canceled(void *by_server) {
                 cc_buf_append(&client.data[event.stream], event.bytes, event.count);
         }
     }
-    if (!by_server)
+    /* Either waits for the session; the test would hang if the command were waited for. */
+    if (by_server) {
+        told_of_stop(&scene, &client);
+    } else {
         client_close(&client);
-    close_scene(&scene); /* waits for the session; the test would hang if the command were waited for */
-    if (by_server)
-        client_close(&client);
+        close_scene(&scene);
+    }
     char byte;
     ck_assert_int_eq(read(file, &byte, 1), 0);
     close(file);

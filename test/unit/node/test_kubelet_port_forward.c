@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "aio/fiber.h"
 #include "aio/io.h"
 #include "aio/signal.h"
 #include "base/alloc.h"
@@ -276,6 +277,180 @@ static void drop_record(void *ctx, enum cc_log_level level, const char *message,
     (void)ctx, (void)level, (void)message, (void)fields, (void)count;
 }
 
+static void close_main(void *scene) {
+    close_scene(scene);
+}
+
+/* The agent stops: each connection ends with a text that makes the client say why. */
+static void stops(void *arg) {
+    (void)arg;
+    struct scene scene;
+    open_scene(&scene);
+    open_pair(&scene, 1, scene.guest_port, "0");
+    int guest = accept_guest(&scene), fd = scene.fd;
+    scene.fd = -1;
+    struct scene *client = cc_xmalloc(sizeof scene);
+    *client = scene;
+    client->fd = fd;
+    struct cc_fiber *closing = cc_fiber_start(cc_loop_current(), "close", close_main, &scene);
+    read_until(client, 1);
+    ck_assert_str_eq(client->data[1].data, "the node agent is stopping");
+    ck_assert(client->ended[3]);
+    close(fd);
+    cc_fiber_join(closing);
+    close(guest);
+    cc_buf_done(&client->data[1]); /* the client's copy has grown */
+    free(client);
+}
+START_TEST(forward__stops) {
+    cc_test_run(stops, NULL);
+}
+END_TEST
+
+/* --- WebSocket
+ * -------------------------------------------------------------------------------------------------------- */
+
+static void read_bytes(int fd, uint8_t *bytes, size_t count) {
+    CC_DEADLINE_MS(10000);
+    for (size_t got = 0, more; got < count; got += more) {
+        ck_assert_int_eq(cc_io_read(fd, bytes + got, count - got, &more, NULL), 0);
+        ck_assert_uint_gt(more, 0);
+    }
+}
+
+/* A connection after the handshake, whose status is asserted. */
+static int open_websocket(const struct scene *scene, const char *query, const char *protocol, int status) {
+    struct cc_buf head;
+    char *request = cc_xasprintf("GET /portForward/ns/demo-0?%s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin\r\n"
+                                 "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+                                 "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n%s%s\r\n",
+                                 query, protocol, *protocol ? "\r\n" : "");
+    cc_buf_init(&head, 10000);
+    int fd = cc_raw_connect(vk_kubelet_port(scene->kubelet));
+    cc_raw_send(fd, request, strlen(request));
+    /* Byte by byte: frames follow. */
+    while (!cc_text_contains(head.data ? head.data : "", "\r\n\r\n")) {
+        uint8_t byte;
+        read_bytes(fd, &byte, 1);
+        cc_buf_putc(&head, (char)byte);
+    }
+    ck_assert_msg(cc_raw_status(head.data) == status, "%s: %s", query, head.data);
+    cc_buf_done(&head);
+    free(request);
+    return fd;
+}
+
+static void send_message(int fd, char channel, const char *text) {
+    static const char mask[4] = {1, 2, 3, 4};
+    char frame[128] = {(char)0x82, (char)(0x80 | (strlen(text) + 1)), 1, 2, 3, 4, (char)(channel ^ mask[0])};
+    for (size_t i = 0; text[i]; i++)
+        frame[7 + i] = (char)(text[i] ^ mask[(i + 1) % 4]);
+    cc_raw_send(fd, frame, 7 + strlen(text));
+}
+
+/* Payload with its channel, or "close". */
+static void expect_message(int fd, const void *payload, size_t count) {
+    uint8_t header[2], bytes[200];
+    read_bytes(fd, header, 2);
+    ck_assert_uint_lt(header[1], 126);
+    read_bytes(fd, bytes, header[1]);
+    ck_assert_uint_eq(header[0], 0x82);
+    ck_assert_uint_eq(header[1], count);
+    ck_assert_mem_eq(bytes, payload, count);
+}
+
+static void expect_close(int fd) {
+    uint8_t bytes[4];
+    read_bytes(fd, bytes, 4);
+    ck_assert_mem_eq(bytes, "\x88\x02\x03\xe8", 4);
+}
+
+static void over_websocket(void *arg) {
+    (void)arg;
+    struct scene scene;
+    char query[64], bytes[100];
+    open_scene(&scene);
+    snprintf(query, sizeof query, "port=%d,1", scene.guest_port);
+    int fd = open_websocket(&scene, query, "Sec-WebSocket-Protocol: v4.channel.k8s.io", 101);
+    const char first[] = {0, (char)(scene.guest_port & 0xff), (char)(scene.guest_port >> 8)};
+    const char first_error[] = {1, first[1], first[2]};
+    expect_message(fd, first, 3);
+    expect_message(fd, first_error, 3);
+    expect_message(fd, "\x02\x01\0", 3);
+    expect_message(fd, "\x03\x01\0", 3);
+    uint8_t header[2];
+    read_bytes(fd, header, 2);
+    ck_assert_uint_lt(header[1], sizeof bytes);
+    read_bytes(fd, (uint8_t *)bytes, header[1]);
+    bytes[header[1]] = '\0';
+    ck_assert_msg(cc_text_starts_with(bytes, "\x03"
+                                             "error forwarding port 1 to pod demo-0, uid : connect"),
+                  "%s", bytes);
+    int guest = accept_guest(&scene);
+    send_message(fd, 0, "to the guest");
+    send_message(fd, 1, "to nobody");
+    send_message(fd, 9, "to nobody");
+    send_message(fd, 0, "!");
+    {
+        CC_DEADLINE_MS(10000);
+        for (size_t got = 0, more; got < 13; got += more)
+            ck_assert_int_eq(cc_io_read(guest, bytes + got, sizeof bytes - got, &more, NULL), 0);
+    }
+    ck_assert_mem_eq(bytes, "to the guest!", 13);
+    ck_assert_int_eq(cc_io_write_all(guest, "to the client", 13, NULL), 0);
+    expect_message(fd, "\0to the client", 14);
+    close(guest); /* all connections have ended: so does the session */
+    expect_close(fd);
+    close(fd);
+    close_scene(&scene);
+}
+START_TEST(forward__over_websocket) {
+    cc_test_run(over_websocket, NULL);
+}
+END_TEST
+
+static void websocket_refuses(void *arg) {
+    (void)arg;
+    static const char *const queries[] = {"",          "port=",      "port=0",  "port=80,",
+                                          "port=80,x", "port=65536", "port=-1", "ports=80"};
+    struct scene scene;
+    struct cc_buf many;
+    open_scene(&scene);
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(queries); i++)
+        close(open_websocket(&scene, queries[i], "", 400));
+    cc_buf_init(&many, 10000);
+    for (size_t i = 0; i <= VK_FORWARD_PORTS_MAX; i++)
+        cc_buf_puts(&many, "port=80&");
+    close(open_websocket(&scene, many.data, "", 400));
+    cc_buf_done(&many);
+    close(open_websocket(&scene, "port=80", "Sec-WebSocket-Protocol: portforward.k8s.io", 403));
+    close_scene(&scene);
+}
+START_TEST(forward__websocket_refuses) {
+    cc_test_run(websocket_refuses, NULL);
+}
+END_TEST
+
+/* The client goes in the middle. */
+static void websocket_gone(void *arg) {
+    (void)arg;
+    struct scene scene;
+    char query[64], byte;
+    size_t count = 1;
+    open_scene(&scene);
+    snprintf(query, sizeof query, "port=%d", scene.guest_port);
+    int fd = open_websocket(&scene, query, "", 101), guest = accept_guest(&scene);
+    close(fd);
+    CC_DEADLINE_MS(10000);
+    ck_assert(cc_io_read(guest, &byte, 1, &count, NULL) != 0 || count == 0);
+    close(guest);
+    close_scene(&scene);
+}
+START_TEST(forward__websocket_gone) {
+    cc_test_run(websocket_gone, NULL);
+}
+END_TEST
+
 int main(void) {
     cc_signal_setup();
     cc_log_set_sink(drop_record, NULL);
@@ -286,6 +461,10 @@ int main(void) {
     tcase_add_test(all, forward__pairs_by_stream);
     tcase_add_test(all, forward__refuses);
     tcase_add_test(all, forward__resets);
+    tcase_add_test(all, forward__stops);
+    tcase_add_test(all, forward__over_websocket);
+    tcase_add_test(all, forward__websocket_refuses);
+    tcase_add_test(all, forward__websocket_gone);
     suite_add_tcase(suite, all);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -178,6 +178,7 @@ int guest_main(const char *directory) {
     if (memory == MAP_FAILED)
         die("map %s: %s", path, strerror(errno));
     signal(SIGPIPE, SIG_IGN);
+    console_start(directory, memory);
     struct pollfd sockets[] = {{.fd = listen_on(22), .events = POLLIN}, {.fd = listen_on(8080), .events = POLLIN}};
     for (;;) {
         if (poll(sockets, CC_ARRAY_LENGTH(sockets), 20) > 0) {

@@ -70,6 +70,9 @@ int guest_main(const char *directory);
 /* Fresh memory and disk for a VM that boots, counter at `counter`. */
 void guest_make_files(const json_t *vm, uint64_t counter);
 
+/* console.c: serves <directory>/console.sock on threads of its own, for as long as the process lives. */
+void console_start(const char *directory, const volatile uint64_t *counter);
+
 void network_attach(const json_t *vm, pid_t pid);
 /* At once: a namespace whose last process died is torn down by the kernel some time later and answers until then. */
 void network_detach(const json_t *vm);

@@ -258,11 +258,19 @@ fuzz-build: $(if $(ONLY),$(BUILD)/fuzz/$(ONLY),$(FUZZERS))
 .PHONY: fuzz fuzz-build
 
 # --- installation ------------------------------------------------------------------------------------------------------
-install: all ## into DESTDIR and PREFIX
-	install -D -m 755 $(OPERATOR) $(DESTDIR)$(PREFIX)/bin/cocoon-operator
-	install -D -m 755 $(NODE) $(DESTDIR)$(PREFIX)/bin/vk-cocoon
+install: all ## into DESTDIR and PREFIX: programs, man pages, completions, the systemd unit, the CRDs
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(OPERATOR) $(NODE) $(PLUGIN) packaging/completions/kubectl_complete-cocoon
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 packaging/man/*.1
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 packaging/man/*.8
+	install -D -m 644 packaging/completions/kubectl-cocoon.bash \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/kubectl-cocoon
+	install -D -m 644 packaging/completions/kubectl-cocoon.zsh \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_kubectl-cocoon
+	@mkdir -p $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's#/usr/local/bin#$(PREFIX)/bin#' packaging/vk-cocoon.service > \
+		$(DESTDIR)$(PREFIX)/lib/systemd/system/vk-cocoon.service
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/cocoon/crds charts/cocoon/crds/*.yaml
-	install -D -m 644 LICENSE $(DESTDIR)$(PREFIX)/share/doc/cocoon/LICENSE
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/cocoon LICENSE packaging/vk-cocoon.env.example
 clean: ## removes build/
 	rm -rf build
 help: ## this list

@@ -65,11 +65,20 @@ class Certificates:
     def client(self, authority, name, subject):
         extensions = self.dir / "client.ext"
         extensions.write_text("extendedKeyUsage=clientAuth\nkeyUsage=digitalSignature\n")
+        self.sign(authority, name, subject, extensions)
+
+    def sign(self, authority, name, subject, extensions):
         openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", subject, "-keyout",
                 self.path(name + ".key"), "-out", self.path(name + ".csr"))
         openssl("x509", "-req", "-in", self.path(name + ".csr"), "-CA", self.path(authority + ".crt"), "-CAkey",
                 self.path(authority + ".key"), "-CAcreateserial", "-days", "2", "-extfile", extensions, "-out",
                 self.path(name + ".crt"))
+
+    def serving(self, name, node_name, address, authority="cluster-signer"):
+        extensions = self.dir / "serving.ext"
+        extensions.write_text(f"extendedKeyUsage=serverAuth\nkeyUsage=digitalSignature\n"
+                              f"subjectAltName=DNS:{node_name},IP:{address}\n")
+        self.sign(authority, name, f"/CN={name}", extensions)
 
     def context(self, name=None):
         context = ssl.create_default_context()
@@ -83,6 +92,8 @@ class RealNode(Node):
     """Its CLI runs guest commands that begin with the word `guest`, and `tar` and `test` (for kubectl cp), for real, here: the simulated
     guest knows but a few."""
 
+    more_env = {}
+
     def start(self):
         wrapper = self.dir / "cocoon-wrapper"
         wrapper.write_text('#!/bin/sh\ncase "$1 $2: $* " in\n"vm exec:"*" -- guest "*|"vm exec:"*" -- tar "*|"vm exec:"*" -- test "*)\n'
@@ -91,6 +102,7 @@ class RealNode(Node):
                            f'exec {self.cluster.build / "cocoon-sim"} "$@"\n')
         wrapper.chmod(0o755)
         self.vk.env["VK_COCOON_BIN"] = str(wrapper)
+        self.vk.env.update(self.more_env)
         return super().start()
 
 

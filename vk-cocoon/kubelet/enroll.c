@@ -1,6 +1,7 @@
 #include "kubelet/enroll.h"
 
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "aio/fiber.h"
@@ -75,7 +76,9 @@ static int check_pair(const struct vk_enroll *enroll, const char *pair, int64_t 
     return rc;
 }
 
-static int take_pair(struct vk_enroll *enroll, char **pair, int64_t now_unix_s, struct cc_err *err) {
+/* A signer may date its certificates back: life counts from when it was issued, as far as that is known. */
+static int take_pair(struct vk_enroll *enroll, char **pair, int64_t issued_unix_s, int64_t now_unix_s,
+                     struct cc_err *err) {
     int64_t start, end;
     int rc = check_pair(enroll, *pair, &start, &end, err);
     if (rc)
@@ -84,6 +87,8 @@ static int take_pair(struct vk_enroll *enroll, char **pair, int64_t now_unix_s, 
         return cc_err_set(err, CC_INVALID, "the certificate has expired");
     int64_t percent = VK_ENROLL_RENEW_PERCENT_MIN +
                       (int64_t)cc_random_below(VK_ENROLL_RENEW_PERCENT_MAX - VK_ENROLL_RENEW_PERCENT_MIN + 1);
+    if (issued_unix_s > start && issued_unix_s <= now_unix_s)
+        start = issued_unix_s;
     free(enroll->pair);
     enroll->pair = *pair;
     *pair = NULL;
@@ -193,7 +198,7 @@ static int take_answer(struct vk_enroll *enroll, const char *encoded, int64_t no
     char *pair cc_cleanup(cc_free_p) =
         rc ? NULL : cc_xasprintf("%.*s\n%s", (int)count, (const char *)bytes, strstr(enroll->request, KEY_START));
     if (rc == 0)
-        rc = take_pair(enroll, &pair, now_unix_s, err);
+        rc = take_pair(enroll, &pair, now_unix_s, now_unix_s, err);
     if (rc) {
         cc_err_wrap(err, "CertificateSigningRequest %s", enroll->request_name);
         drop_request(enroll);
@@ -260,7 +265,9 @@ struct vk_enroll *vk_enroll_new(const struct vk_enroll_options *options, int64_t
     enroll->pair_path = cc_xasprintf("%s/vk-cocoon-serving.pem", options->folder);
     enroll->request_path = cc_xasprintf("%s/vk-cocoon-serving.request", options->folder);
     char *pair cc_cleanup(cc_free_p) = read_text(enroll->pair_path);
-    if (pair && take_pair(enroll, &pair, now_unix_s, &err))
+    struct stat status;
+    int64_t issued = stat(enroll->pair_path, &status) == 0 ? (int64_t)status.st_mtime : 0;
+    if (pair && take_pair(enroll, &pair, issued, now_unix_s, &err))
         cc_log_info("the kept serving certificate is passed over", CC_KV("reason", err.msg));
     enroll->request = read_text(enroll->request_path);
     if (enroll->request && !strstr(enroll->request, KEY_START))

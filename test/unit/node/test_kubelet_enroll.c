@@ -239,6 +239,15 @@ static void renews(void *arg) {
     issue(&scene, NOW_S + 1000, NOW_S + 2000, NULL);
     step(&scene, NOW_S + 1001);
     ck_assert_str_ne(vk_enroll_pair(scene.enroll, NOW_S + 1001), first);
+    /* One that is dated back lives no shorter for that. */
+    struct scene dated;
+    scene_open(&dated);
+    step(&dated, NOW_S);
+    issue(&dated, NOW_S - 1000000, NOW_S + 1000, NULL);
+    step(&dated, NOW_S);
+    step(&dated, NOW_S + 699);
+    ck_assert_uint_eq(dated.world.signing_posts, 1);
+    scene_close(&dated);
     /* An API server that fails is asked again later and later. */
     scene.world.signing_refusal = 500;
     int64_t now = NOW_S + 1901;

@@ -101,6 +101,19 @@ static bool value_byte(struct cc_scan *scan, char byte, bool *ret_before) {
     return false;
 }
 
+/* The bytes of a value that say something about its extent: inside of a text, and between texts. */
+static const bool counts_in_text[256] = {['"'] = true, ['\\'] = true};
+static const bool counts_outside[256] = {['"'] = true, ['{'] = true, ['['] = true, ['}'] = true, [']'] = true};
+
+static void skip_dull(struct cc_scan *scan) {
+    const bool *counts = scan->in_string ? counts_in_text : counts_outside;
+
+    if (scan->escaped || scan->scalar)
+        return;
+    while (scan->next < scan->end && !counts[(unsigned char)*scan->next])
+        scan->next++;
+}
+
 /* Copies up to the end of the value. *ret_complete: it has ended. */
 static int value_read(struct cc_scan *scan, bool *ret_complete, struct cc_err *err) {
     const char *start = scan->next;
@@ -109,6 +122,9 @@ static int value_read(struct cc_scan *scan, bool *ret_complete, struct cc_err *e
     while (scan->next < scan->end && !*ret_complete) {
         bool before;
 
+        skip_dull(scan);
+        if (scan->next == scan->end)
+            break;
         *ret_complete = value_byte(scan, *scan->next, &before);
         if (!before)
             scan->next++;

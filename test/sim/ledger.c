@@ -129,9 +129,21 @@ static uint64_t manifest_value(struct sim_world *world, const char *repository, 
     return value->value;
 }
 
+/* Asked for after every call, and seldom another than before. */
+static uint64_t tag_value(struct sim_world *world, struct sim_vm *vm) {
+    uint64_t changes = cc_memory_registry_tag_changes(world->store) + 1; /* 0 = never looked */
+
+    if (vm->tag_seen != changes) {
+        const char *digest = cc_memory_registry_tag(world->store, vm->name, CC_TAG_HIBERNATE);
+        vm->tag_value = digest ? manifest_value(world, vm->name, digest) : 0;
+        vm->tag_seen = changes;
+    }
+    return vm->tag_value;
+}
+
 uint64_t sim_ledger_tag_value(struct sim_world *world, const char *vm_name) {
-    const char *digest = cc_memory_registry_tag(world->store, vm_name, CC_TAG_HIBERNATE);
-    return digest ? manifest_value(world, vm_name, digest) : 0;
+    struct sim_vm *vm = sim_ledger_vm(world, vm_name);
+    return vm ? tag_value(world, vm) : 0;
 }
 
 static void newer(uint64_t *best, uint64_t value) {
@@ -232,7 +244,7 @@ static void observe_vm(struct sim_world *world, struct sim_vm *vm) {
     uint64_t best = sim_ledger_local_value(world, vm->name);
     size_t running = 0;
 
-    newer(&best, sim_ledger_tag_value(world, vm->name));
+    newer(&best, tag_value(world, vm));
     for (size_t i = 0; i < world->node_count; i++) {
         struct fake_vm *live = vm_on(world, i, vm->name);
 

@@ -160,9 +160,10 @@ void sim_host_port(struct sim_daemon *daemon);
 struct sim_vm {
     char name[64], set[16], pod[32];
     bool is_sub_agent;
-    uint64_t value, birth; /* newest memory it ever had, and what it started with */
-    bool may_lose;         /* something happened after which it may start anew */
-    bool is_forfeit;       /* its slot or set is gone: nothing of it is owed any more */
+    uint64_t value, birth;        /* newest memory it ever had, and what it started with */
+    uint64_t tag_value, tag_seen; /* memory behind its tag, as of that many changes of tags */
+    bool may_lose;                /* something happened after which it may start anew */
+    bool is_forfeit;              /* its slot or set is gone: nothing of it is owed any more */
     char why[48];
     bool is_quiesced;                 /* saved, and not ready again since: nobody works in it */
     bool owes_restore;                /* its pod was deleted while it slept in a suspended set */

@@ -264,11 +264,14 @@ static struct fake_answer handle(struct fake_kube *kube, const char *method, con
 
 static struct fake_body *new_body(struct fake_kube *kube, const struct fake_answer *answer, bool cut) {
     struct fake_body *body = CC_NEW(struct fake_body);
-    char *text cc_cleanup(cc_free_p) = cc_json_dump(answer->body);
+    char *made cc_cleanup(cc_free_p) = answer->text ? NULL : cc_json_dump(answer->body);
 
     body->kube = kube;
     cc_buf_init(&body->bytes, BODY_BYTES_MAX);
-    cc_buf_puts(&body->bytes, text);
+    if (answer->text)
+        cc_buf_append(&body->bytes, answer->text->bytes, answer->text->count);
+    else
+        cc_buf_puts(&body->bytes, made);
     cc_buf_putc(&body->bytes, '\n');
     if (cut) {
         body->bytes.len /= 2;
@@ -369,7 +372,7 @@ static int answer_exchange(struct fake_kube *kube, const struct cc_kube_exchange
     if (fault)
         rc = fault_result(fault, err);
     if (is_status_fault(fault)) {
-        json_decref(answer.body);
+        fake_answer_done(&answer);
         answer = fault_answer(fault);
     }
     if (rc == 0) {
@@ -380,7 +383,7 @@ static int answer_exchange(struct fake_kube *kube, const struct cc_kube_exchange
             .stream = new_body(kube, &answer, fault && fault->kind == FAKE_KUBE_CUT_BODY),
         };
     }
-    json_decref(answer.body);
+    fake_answer_done(&answer);
     return rc;
 }
 
@@ -501,14 +504,16 @@ int fake_kube_request(struct fake_kube *kube, const char *method, const char *pa
         .method = method, .path = path, .content_type = content_type ? content_type : "application/json"};
     struct fake_route route;
     bool found = fake_route_parse(kube, path, &route);
-    size_t entry = log_request(kube, logged_method(method, &route), &exchange, json_deep_copy(body));
-    struct fake_answer answer = handle(kube, method, &route, found, exchange.content_type, body);
+    /* The store keeps parts of what it is given, and the caller may go on with his. */
+    json_t *own cc_cleanup(cc_json_decref_p) = json_deep_copy(body);
+    size_t entry = log_request(kube, logged_method(method, &route), &exchange, json_incref(own));
+    struct fake_answer answer = handle(kube, method, &route, found, exchange.content_type, own);
 
     log_status(kube, entry, answer.status);
     fake_route_done(&route);
+    int status = answer.status;
     if (ret)
-        *ret = answer.body;
-    else
-        json_decref(answer.body);
-    return answer.status;
+        *ret = cc_take(answer.body);
+    fake_answer_done(&answer);
+    return status;
 }

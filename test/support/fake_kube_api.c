@@ -101,6 +101,21 @@ static struct fake_answer ok(int status, json_t *json) {
     return (struct fake_answer){.status = status, .body = json_incref(json)};
 }
 
+static struct fake_answer taken(json_t *take_json) {
+    return (struct fake_answer){.status = 200, .body = take_json};
+}
+
+static struct fake_answer ok_stored(int status, const struct fake_object *object) {
+    return (struct fake_answer){
+        .status = status, .body = json_incref(object->json), .text = fake_text_ref(object->text)};
+}
+
+void fake_answer_done(struct fake_answer *answer) {
+    json_decref(answer->body);
+    fake_text_unref(answer->text);
+    *answer = (struct fake_answer){0};
+}
+
 /* --- routes ------------------------------------------------------------------------------------------------------- */
 
 static char *decode(const char *text, size_t count) {
@@ -292,7 +307,7 @@ static struct fake_answer list(struct fake_kube *kube, const struct fake_route *
     cc_ignore(cc_parse_int64(fake_route_query(route, "limit"), 0, INT64_MAX, &limit), "no limit");
     if (!page && (limit == 0 || cc_text_equal(version, "0"))) {
         char *newest cc_cleanup(cc_free_p) = cc_xasprintf("%lld", (long long)kube->resource_version);
-        return (struct fake_answer){200, fake_api_list_head(route->resource, newest, NULL, collect(kube, route), 0), 0};
+        return taken(fake_api_list_head(route->resource, newest, NULL, collect(kube, route), 0));
     }
     if (!page)
         page = new_page(kube, collect(kube, route));
@@ -304,7 +319,7 @@ static struct fake_answer list(struct fake_kube *kube, const struct fake_route *
     char *newest cc_cleanup(cc_free_p) = cc_xasprintf("%lld", (long long)page->resource_version);
     char *next cc_cleanup(cc_free_p) = end < total ? cc_xasprintf("%d-%zu", page->id, end) : NULL;
     size_t remaining = end < total ? total - end : 0;
-    return (struct fake_answer){200, fake_api_list_head(route->resource, newest, next, items, remaining), 0};
+    return taken(fake_api_list_head(route->resource, newest, next, items, remaining));
 }
 
 /* --- creating
@@ -451,7 +466,7 @@ static struct fake_answer change(struct fake_kube *kube, struct fake_route *rout
         json_t *new = admit(route, object->json, wanted);
 
         if (json_equal(new, object->json)) {
-            answer = ok(200, object->json);
+            answer = ok_stored(200, object);
             json_decref(new);
         } else if (is_finished(new)) {
             answer = ok(200, new);
@@ -459,7 +474,8 @@ static struct fake_answer change(struct fake_kube *kube, struct fake_route *rout
             /* Watches see the state before this write as the last one, its finalizer included. */
             fake_store_remove(kube, object, json_copy(object->json));
         } else {
-            answer = ok(200, fake_store_write(kube, route->resource, object, new));
+            fake_store_write(kube, route->resource, object, new);
+            answer = ok_stored(200, object);
         }
     }
     json_decref(wanted);
@@ -574,7 +590,7 @@ struct fake_answer fake_api_handle(struct fake_kube *kube, const char *method, c
         if (!named)
             return list(kube, route);
         struct fake_object *object = fake_store_find(kube, route->resource, route->namespace, route->name);
-        return object ? ok(200, object->json) : not_found(route);
+        return object ? ok_stored(200, object) : not_found(route);
     }
     if (strcmp(method, "POST") == 0 && !named)
         return create(kube, mutable_route, body);

@@ -11,18 +11,27 @@ struct fake_resource {
     bool namespaced, removed;
 };
 
-/* Objects are immutable: a change stores a new json_t, so that history and streams can share them. */
+/* An object as it goes out, made once for all answers and streams. */
+struct fake_text {
+    int references;
+    size_t count;
+    char *bytes;
+};
+
+/* Objects are immutable: a change stores a new json_t, so that history and streams can share them, and versions of an
+ * object share what did not change. */
 struct fake_object {
     const struct fake_resource *resource;
     char *namespace, *name;
     json_t *json;
+    struct fake_text *text; /* of json */
 };
 
 struct fake_change {
     int64_t resource_version;
     const struct fake_resource *resource;
     json_t *old_json, *new_json; /* NULL = absent */
-    char *text;                  /* of new_json, made for the first stream that needs it */
+    struct fake_text *text;      /* of new_json */
 };
 
 /* One open watch. */
@@ -87,6 +96,7 @@ struct fake_answer {
     int status;
     json_t *body; /* owned */
     int64_t retry_after_s;
+    struct fake_text *text; /* of body when that is an object of the store; owned; NULL = to be made */
 };
 
 /* store */
@@ -101,6 +111,8 @@ json_t *fake_store_write(struct fake_kube *kube, const struct fake_resource *res
                          json_t *take_json);
 /* Removes it; the last state (taken) is what watches see as deleted. */
 void fake_store_remove(struct fake_kube *kube, struct fake_object *object, json_t *take_last);
+struct fake_text *fake_text_ref(struct fake_text *text); /* NULL is fine */
+void fake_text_unref(struct fake_text *text);            /* same */
 void fake_store_wake(struct fake_kube *kube);
 struct cc_wall fake_now(const struct fake_kube *kube);
 json_t *fake_time(const struct fake_kube *kube, int64_t plus_s);
@@ -111,6 +123,7 @@ void fake_store_done(struct fake_kube *kube);
 /* api */
 struct fake_answer fake_api_handle(struct fake_kube *kube, const char *method, const struct fake_route *route,
                                    const char *content_type, const json_t *body);
+void fake_answer_done(struct fake_answer *answer);
 struct fake_answer fake_api_status(int status, const char *reason, const char *format, ...) CC_PRINTF(3, 4);
 /* False when the path names nothing. */
 bool fake_route_parse(const struct fake_kube *kube, const char *path, struct fake_route *ret);

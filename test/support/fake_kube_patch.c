@@ -10,7 +10,7 @@ static json_t *without_nulls(const json_t *value) {
     json_t *member;
 
     if (!json_is_object(value))
-        return json_deep_copy(value);
+        return json_incref((json_t *)value);
     json_t *copy = json_object();
     json_object_foreach ((json_t *)value, key, member) {
         if (!json_is_null(member))
@@ -24,7 +24,7 @@ json_t *fake_patch_merge(const json_t *target, const json_t *patch) {
     json_t *member;
 
     if (!json_is_object(patch))
-        return json_deep_copy(patch);
+        return json_incref((json_t *)patch);
     if (!json_is_object(target))
         return without_nulls(patch);
     json_t *result = json_copy((json_t *)target);
@@ -132,7 +132,7 @@ json_t *fake_patch_strategic(const json_t *target, const json_t *patch) {
     json_t *member;
 
     if (!json_is_object(patch))
-        return json_deep_copy(patch);
+        return json_incref((json_t *)patch);
     bool replace = directive && strcmp(directive, "replace") == 0;
     json_t *result = json_is_object(target) && !replace ? json_copy((json_t *)target) : json_object();
     json_object_foreach ((json_t *)patch, key, member) {

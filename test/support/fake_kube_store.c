@@ -89,8 +89,31 @@ struct fake_object *fake_store_find(const struct fake_kube *kube, const struct f
     return found ? kube->objects[place] : NULL;
 }
 
+static struct fake_text *text_of(const json_t *json) {
+    struct fake_text *text = CC_NEW(struct fake_text);
+
+    text->references = 1;
+    text->bytes = cc_json_dump(json);
+    text->count = strlen(text->bytes);
+    return text;
+}
+
+struct fake_text *fake_text_ref(struct fake_text *text) {
+    if (text)
+        text->references++;
+    return text;
+}
+
+void fake_text_unref(struct fake_text *text) {
+    if (!text || --text->references > 0)
+        return;
+    free(text->bytes);
+    free(text);
+}
+
 static void free_object(struct fake_object *object) {
     json_decref(object->json);
+    fake_text_unref(object->text);
     free(object->namespace);
     free(object->name);
     free(object);
@@ -110,7 +133,8 @@ static void insert(struct fake_kube *kube, struct fake_object *object) {
     kube->object_count++;
 }
 
-static void record(struct fake_kube *kube, const struct fake_resource *resource, json_t *old_json, json_t *new_json) {
+static void record(struct fake_kube *kube, const struct fake_resource *resource, json_t *old_json, json_t *new_json,
+                   struct fake_text *text) {
     if (kube->history_count == kube->history_capacity) {
         kube->history_capacity = kube->history_capacity ? kube->history_capacity * 2 : 256;
         kube->history = cc_xrealloc(kube->history, kube->history_capacity * sizeof *kube->history);
@@ -120,6 +144,7 @@ static void record(struct fake_kube *kube, const struct fake_resource *resource,
         .resource = resource,
         .old_json = json_incref(old_json),
         .new_json = json_incref(new_json),
+        .text = fake_text_ref(text),
     };
     fake_store_wake(kube);
 }
@@ -139,10 +164,13 @@ json_t *fake_store_write(struct fake_kube *kube, const struct fake_resource *res
 
     stamp(kube, take_json);
     metadata = json_object_get(take_json, "metadata");
+    struct fake_text *text = text_of(take_json);
     if (old) {
-        record(kube, resource, old->json, take_json);
+        record(kube, resource, old->json, take_json, text);
         json_decref(old->json);
+        fake_text_unref(old->text);
         old->json = take_json;
+        old->text = text;
         return take_json;
     }
     struct fake_object *object = CC_NEW(struct fake_object);
@@ -150,8 +178,9 @@ json_t *fake_store_write(struct fake_kube *kube, const struct fake_resource *res
     object->namespace = cc_xstrdup(resource->namespaced ? cc_text_or(cc_json_text(metadata, "namespace"), "") : "");
     object->name = cc_xstrdup(cc_text_or(cc_json_text(metadata, "name"), ""));
     object->json = take_json;
+    object->text = text;
     insert(kube, object);
-    record(kube, resource, NULL, take_json);
+    record(kube, resource, NULL, take_json, text);
     return take_json;
 }
 
@@ -163,7 +192,7 @@ void fake_store_remove(struct fake_kube *kube, struct fake_object *object, json_
     stamp(kube, take_last);
     memmove(kube->objects + place, kube->objects + place + 1, (kube->object_count - place - 1) * sizeof *kube->objects);
     kube->object_count--;
-    record(kube, object->resource, take_last, NULL);
+    record(kube, object->resource, take_last, NULL, NULL);
     json_decref(take_last);
     free_object(object);
 }
@@ -175,20 +204,22 @@ void fake_store_wake(struct fake_kube *kube) {
         cc_event_set(&stream->changed);
 }
 
-static void put_text(struct fake_stream *stream, const char *type, const char *text) {
-    cc_buf_printf(&stream->out, "{\"type\":\"%s\",\"object\":", type);
-    cc_buf_puts(&stream->out, text);
+static void put_text(struct fake_stream *stream, const char *type, const char *text, size_t count) {
+    cc_buf_puts(&stream->out, "{\"type\":\"");
+    cc_buf_puts(&stream->out, type);
+    cc_buf_puts(&stream->out, "\",\"object\":");
+    cc_buf_append(&stream->out, text, count);
     cc_buf_puts(&stream->out, "}\n");
 }
 
 static void put_frame(struct fake_stream *stream, const char *type, const json_t *object) {
     char *text cc_cleanup(cc_free_p) = cc_json_dump(object);
 
-    put_text(stream, type, text);
+    put_text(stream, type, text, strlen(text));
 }
 
 /* An object that starts or stops to match the selection is ADDED or DELETED for this stream. */
-static bool put_change(struct fake_stream *stream, struct fake_change *change) {
+static bool put_change(struct fake_stream *stream, const struct fake_change *change) {
     if (change->resource != stream->resource)
         return false;
     bool was = fake_select(change->old_json, stream->namespace, stream->label_selector, stream->field_selector);
@@ -197,9 +228,7 @@ static bool put_change(struct fake_stream *stream, struct fake_change *change) {
     if (!was && !is)
         return false;
     if (is) {
-        if (!change->text)
-            change->text = cc_json_dump(change->new_json);
-        put_text(stream, was ? "MODIFIED" : "ADDED", change->text);
+        put_text(stream, was ? "MODIFIED" : "ADDED", change->text->bytes, change->text->count);
         return true;
     }
     /* The deleted state carries the version of the deletion, also when only the selection was left. */
@@ -263,7 +292,7 @@ void fake_kube_end_watches(struct fake_kube *kube, const char *plural, int statu
             struct fake_answer answer =
                 fake_api_status(status, status == 410 ? "Expired" : NULL, "watch ended by the test");
             put_frame(stream, "ERROR", answer.body);
-            json_decref(answer.body);
+            fake_answer_done(&answer);
         }
         stream->ended = true;
     }
@@ -307,7 +336,7 @@ void fake_store_done(struct fake_kube *kube) {
     for (size_t i = 0; i < kube->history_count; i++) {
         json_decref(kube->history[i].old_json);
         json_decref(kube->history[i].new_json);
-        free(kube->history[i].text);
+        fake_text_unref(kube->history[i].text);
     }
     fake_kube_compact(kube);
     free(kube->objects);

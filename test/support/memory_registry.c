@@ -36,6 +36,7 @@ struct fault {
 
 struct cc_memory_registry {
     struct entry *entries;
+    uint64_t tag_changes;
     struct cc_memory_registry_manner manner;
     struct fault faults[CC_REGISTRY_OP_COUNT];
     int calls[CC_REGISTRY_OP_COUNT];
@@ -47,7 +48,14 @@ struct cc_memory_registry {
 /* --- storage ----------------------------------------------------------------------------------------------------- */
 
 static char *key_of(enum entry_kind kind, const char *repository, const char *name) {
-    return cc_xasprintf("%c%s\n%s", (char)kind, repository, name);
+    size_t repository_bytes = strlen(repository), name_bytes = strlen(name);
+    char *key = cc_xmalloc(repository_bytes + name_bytes + 3);
+
+    key[0] = (char)kind;
+    memcpy(key + 1, repository, repository_bytes);
+    key[1 + repository_bytes] = '\n';
+    memcpy(key + 2 + repository_bytes, name, name_bytes + 1);
+    return key;
 }
 
 static struct entry *find(const struct cc_memory_registry *registry, enum entry_kind kind, const char *repository,
@@ -61,6 +69,7 @@ static struct entry *find(const struct cc_memory_registry *registry, enum entry_
 static void drop(struct cc_memory_registry *registry, struct entry *entry) {
     if (!entry)
         return;
+    registry->tag_changes += entry->key[0] == ENTRY_TAG;
     HASH_DEL(registry->entries, entry);
     free(entry->key);
     free(entry->bytes);
@@ -71,6 +80,7 @@ static struct entry *store(struct cc_memory_registry *registry, enum entry_kind 
                            const char *name, const void *bytes, size_t count, const char *media_type) {
     drop(registry, find(registry, kind, repository, name));
     struct entry *entry = CC_NEW(struct entry);
+    registry->tag_changes += kind == ENTRY_TAG;
     entry->key = key_of(kind, repository, name);
     entry->name = strchr(entry->key, '\n') + 1;
     entry->bytes = (char *)cc_xmalloc(count + 1);
@@ -459,6 +469,10 @@ void cc_memory_registry_forget_calls(struct cc_memory_registry *registry) {
 const char *cc_memory_registry_tag(const struct cc_memory_registry *registry, const char *repository, const char *tag) {
     const struct entry *entry = find(registry, ENTRY_TAG, repository, tag);
     return entry ? entry->bytes : NULL;
+}
+
+uint64_t cc_memory_registry_tag_changes(const struct cc_memory_registry *registry) {
+    return registry->tag_changes;
 }
 
 size_t cc_memory_registry_tag_count(const struct cc_memory_registry *registry) {

@@ -62,6 +62,8 @@ void cc_memory_registry_forget_calls(struct cc_memory_registry *registry); /* co
 
 /* Digest the tag names, NULL when absent. */
 const char *cc_memory_registry_tag(const struct cc_memory_registry *registry, const char *repository, const char *tag);
+/* Grows whenever a tag comes, goes or moves. */
+uint64_t cc_memory_registry_tag_changes(const struct cc_memory_registry *registry);
 size_t cc_memory_registry_tag_count(const struct cc_memory_registry *registry); /* over all repositories */
 /* Borrowed bytes of a manifest or blob (NUL-terminated), NULL when absent; ret_count may be NULL. */
 const char *cc_memory_registry_manifest(const struct cc_memory_registry *registry, const char *repository,

@@ -157,18 +157,16 @@ void story_takeover_failed(struct sim_world *world) {
     story_delete_set(world);
 }
 
-/* As it builds them now, but for the name, which a pod keeps for life. */
-static void put_old_pod(struct sim_world *world, bool is_toolbox, const char *vm_name) {
-    struct cc_object *object = NULL;
+/* As it is built now, but for the name of its VM, which a pod keeps for life. */
+static void put_old_main(struct sim_world *world, const char *vm_name) {
+    struct cc_object *set = NULL;
     json_t *pod cc_cleanup(cc_json_decref_p) = NULL;
-    struct sim_vm *vm = sim_ledger_of_pod(world, is_toolbox ? "a-tb" : "a-0");
+    struct sim_vm *vm = sim_ledger_of_pod(world, "a-0");
 
-    if (cc_cocoonset_resource.decode(sim_set(world, "a"), &object, NULL) != 0)
+    if (cc_cocoonset_resource.decode(sim_set(world, "a"), &set, NULL) != 0)
         return;
-    const struct cc_cocoonset *set = cc_cocoonset_of(object);
-    int rc = is_toolbox ? cc_build_toolbox_pod(set, &set->toolboxes[0], false, &pod, NULL)
-                        : cc_build_agent_pod(set, 0, &(struct cc_pod_build_options){0}, &pod, NULL);
-    cc_object_unref(object);
+    int rc = cc_build_agent_pod(cc_cocoonset_of(set), 0, &(struct cc_pod_build_options){0}, &pod, NULL);
+    cc_object_unref(set);
     if (rc != 0)
         return;
     cc_json_set_text(cc_json_path(pod, "metadata", "annotations", NULL), CC_KEY_VM_NAME, vm_name);
@@ -176,21 +174,25 @@ static void put_old_pod(struct sim_world *world, bool is_toolbox, const char *vm
     fake_kube_request(world->api, "POST", "/api/v1/namespaces/" SIM_NAMESPACE "/pods", NULL, pod, NULL);
 }
 
+/* A toolbox would be rebuilt after a failure, and then has a name of today. */
 void story_takeover_names(struct sim_world *world) {
-    world->operators[0].restart_ms = AWAY_MS;
-    sim_daemon_kill(&world->operators[0], "to be replaced");
+    static const char *const names[] = {"vk-" SIM_NAMESPACE "-a-0", "vk-" SIM_NAMESPACE ".a-0"};
+
     sim_ledger_add_set(world, "a");
-    sim_user_create_set(world, "a", &(struct sim_set_spec){.has_toolbox = true, .image = STORY_IMAGE});
-    put_old_pod(world, false, "vk-" SIM_NAMESPACE "-a-0");
-    put_old_pod(world, true, "vk-" SIM_NAMESPACE ".a-tb");
-    sim_sleep(world, AWAY_MS);
-    story_settle(world);
-    uint64_t memory = story_memory(world, "a-0");
-    story_suspend(world, true);
-    story_settle(world);
-    story_suspend(world, false);
-    story_settle(world);
-    story_expect_memory(world, "a-0", memory);
-    sim_user_patch_set(world, "a", "{'spec':{'agent':{'replicas':1}}}");
-    finish(world, memory);
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(names); i++) {
+        world->operators[0].restart_ms = AWAY_MS;
+        sim_daemon_kill(&world->operators[0], "to be replaced");
+        sim_user_create_set(world, "a", &(struct sim_set_spec){.image = STORY_IMAGE});
+        put_old_main(world, names[i]);
+        sim_sleep(world, AWAY_MS);
+        story_settle(world);
+        uint64_t memory = story_memory(world, "a-0");
+        story_suspend(world, true);
+        story_settle(world);
+        story_suspend(world, false);
+        story_settle(world);
+        story_expect_memory(world, "a-0", memory);
+        sim_user_patch_set(world, "a", "{'spec':{'agent':{'replicas':1}}}");
+        finish(world, memory);
+    }
 }

@@ -71,6 +71,11 @@ static void echo_input(void *ctx) {
     fuzz_require_error(rc, &err);
 }
 
+/* Nobody stops the server here. */
+static void stop(void *session) {
+    fuzz_require(!session);
+}
+
 static void exec(void *ctx, const struct cc_http_server_request *request, struct cc_http_server_response *response) {
     struct client *client = ctx;
     struct vk_session_wants wants = {0};
@@ -84,7 +89,7 @@ static void exec(void *ctx, const struct cc_http_server_request *request, struct
         return;
     client->sessions++;
     fuzz_require(*vk_session_protocol(session));
-    vk_session_serve(session, echo_input, session);
+    vk_session_serve(session, echo_input, stop, session);
     vk_session_free(session);
 }
 

@@ -210,6 +210,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"exit-amid-sleep", "a VM stops on its way to sleep", 1, story_exit_amid_sleep},
     {"reboot", "a host reboots under a family, awake and asleep", 1, story_reboot},
     {"orphans", "VMs whose pods went while their node agent was away", 1, story_orphans},
+    {"away", "what is asked for changes while the node agent is away", 1, story_away},
     {"statics", "a toolbox that runs elsewhere", 1, story_statics},
     {"old-running", "taken over from an older operator: running", 2, story_takeover_running},
     {"old-suspending", "taken over on the way to sleep, without a record", 2, story_takeover_suspending},

@@ -101,6 +101,20 @@ void story_orphans(struct sim_world *world) {
     story_delete_set(world);
 }
 
+/* What the set asks for changes while no node agent listens. */
+void story_away(struct sim_world *world) {
+    story_create(world, &(struct sim_set_spec){.replicas = 1, .has_toolbox = true});
+    for (int i = 0; i < 4; i++) {
+        world->nodes[0].restart_ms = 8000;
+        sim_daemon_kill(&world->nodes[0], "to be away");
+        sim_sleep(world, 100);
+        story_suspend(world, i % 2 == 0);
+        sim_sleep(world, 9000);
+        story_settle(world);
+    }
+    story_delete_set(world);
+}
+
 void story_statics(struct sim_world *world) {
     story_create(world, &(struct sim_set_spec){.has_static = true});
     story_suspend(world, true);

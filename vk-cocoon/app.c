@@ -30,6 +30,7 @@
 #include "pods/pod_list.h"
 #include "provider/provider.h"
 #include "runtime/cocoon_cli.h"
+#include "runtime/macos_cli.h"
 #include "snapshots/snapshots.h"
 
 struct app {
@@ -49,6 +50,7 @@ struct app {
     struct cc_registry registry;
     struct vk_host_namespaces_options namespaces;
     struct vk_cocoon_cli *cli;
+    struct vk_macos_cli *macos;
     struct vk_host_network *network;
     struct vk_snapshots *snapshots;
     struct cc_event_recorder *provider_events, *pod_events;
@@ -253,6 +255,11 @@ static int open_host(struct app *app, struct cc_err *err) {
     };
     app->cli = vk_cocoon_cli_new(&cli);
     app->kubelet_parts.cli = app->cli;
+    app->macos = vk_macos_cli_new(&(struct vk_macos_cli_options){
+        .binary = options->cocoon_macos_binary,
+        .vnc_password = options->vnc_password,
+        .host_namespaces = options->host_namespaces ? &app->namespaces : NULL,
+    });
     struct vk_host_network_options network = {.leases_path = options->leases_path,
                                               .control_socket = options->control_socket};
     app->network = vk_host_network_new(app->loop, &network);
@@ -268,6 +275,8 @@ static void open_provider(struct app *app, bool is_list_whole) {
         .kube = &app->kube,
         .runtime = vk_cocoon_cli_port(app->cli),
         .network = vk_host_network_port(app->network),
+        .macos = vk_macos_cli_port(app->macos),
+        .console = vk_console_socket_port(),
         .snapshots = app->snapshots,
         .events = app->provider_events,
         .metrics = app->metrics,
@@ -405,6 +414,7 @@ static void stop_parts(struct app *app) {
     cc_http_server_free(app->server);
     vk_host_network_free(app->network);
     vk_cocoon_cli_free(app->cli);
+    vk_macos_cli_free(app->macos);
     cc_http_registry_free(app->http_registry);
     cc_kube_http_transport_free(app->transport);
 }

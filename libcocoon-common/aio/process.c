@@ -230,8 +230,21 @@ static int pump(struct run *run, struct cc_err *err) {
     return 0;
 }
 
+/* A launch or removal that is cut in the middle would leave its pieces behind (contract/06 10.1). */
+static void ask_to_end(struct run *run, int64_t grace_ms) {
+    struct cc_exit ended;
+    CC_SHIELD_MS(grace_ms);
+
+    cc_process_kill(run->process, SIGTERM);
+    cc_process_close_in(run->process);
+    if (pump(run, NULL) == 0)
+        cc_ignore(cc_process_wait(run->process, &ended, NULL), "the run has failed already");
+}
+
 /* contract/06 1: on cancel SIGKILL to the direct child, then wait for it and for its output pipes to close. */
-static void kill_and_drain(struct run *run) {
+static void kill_and_drain(struct run *run, int64_t grace_ms) {
+    if (grace_ms > 0)
+        ask_to_end(run, grace_ms);
     cc_process_kill(run->process, SIGKILL);
     cc_process_close_in(run->process);
     CC_SHIELD_MS(DRAIN_MS);
@@ -260,7 +273,7 @@ int cc_process_run_with(const struct cc_process_options *options, const void *in
     if (rc == 0)
         rc = cc_process_wait(run.process, ret, err);
     if (rc != 0)
-        kill_and_drain(&run);
+        kill_and_drain(&run, options->term_grace_ms);
     free(run.chunk);
     cc_process_free(run.process);
     return rc != 0 ? cc_err_wrap(err, "'%s'", options->argv[0]), rc : 0;

@@ -20,6 +20,8 @@ struct cc_process_options {
     const char *const *env;  /* NULL = inherit; else complete, NULL-terminated "K=V" */
     enum cc_stdio in, out, error;
     int pipe_bytes; /* > 0: F_SETPIPE_SZ on the pipes, best effort */
+    /* cc_process_run_with only: > 0 = a child that is given up gets SIGTERM and so long to clean up before SIGKILL. */
+    int64_t term_grace_ms;
     /* Runs in the child between fork and exec, async-signal-safe code only; non-zero ends the child. May be NULL. */
     int (*before_exec)(void *ctx);
     void *before_exec_ctx;
@@ -55,7 +57,7 @@ CC_YIELDS void cc_process_free(struct cc_process *process);
 CC_YIELDS CC_MUST_USE int cc_process_run(const char *const *argv, const void *input, size_t input_count,
                                          struct cc_buf *out, struct cc_buf *error, struct cc_exit *ret,
                                          struct cc_err *err);
-/* The same with more of the options: argv, env, pipe_bytes and before_exec are taken, the streams are not. */
+/* The same with more of the options: all are taken but the streams. */
 CC_YIELDS CC_MUST_USE int cc_process_run_with(const struct cc_process_options *options, const void *input,
                                               size_t input_count, struct cc_buf *out, struct cc_buf *error,
                                               struct cc_exit *ret, struct cc_err *err);

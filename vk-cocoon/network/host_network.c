@@ -124,13 +124,13 @@ static int connect_socket(int fd, const struct addrinfo *to, const char *ip, int
     return failure == 0 ? 0 : cc_err_errno(err, failure, "connect %s port %d", ip, port);
 }
 
-static int network_tcp_connect(void *ctx, const char *ip, int port, struct cc_err *err) {
+/* *ret_fd: connected, the caller's. */
+static int dial(const char *ip, int port, int *ret_fd, struct cc_err *err) {
     const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
     struct addrinfo *to = NULL;
     int fd cc_cleanup(cc_fd_close_p) = -1;
     char service[16];
 
-    (void)ctx;
     if (port < 1 || port > 65535)
         return cc_err_set(err, CC_INVALID, "connect %s: port %d is not within 1..65535", ip, port);
     snprintf(service, sizeof service, "%d", port);
@@ -140,6 +140,31 @@ static int network_tcp_connect(void *ctx, const char *ip, int port, struct cc_er
     fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int rc = fd < 0 ? cc_err_errno(err, errno, "socket") : connect_socket(fd, to, ip, port, err);
     freeaddrinfo(to);
+    if (rc == 0) {
+        *ret_fd = fd;
+        fd = -1;
+    }
+    return rc;
+}
+
+static int network_tcp_connect(void *ctx, const char *ip, int port, struct cc_err *err) {
+    int fd cc_cleanup(cc_fd_close_p) = -1;
+
+    (void)ctx;
+    return dial(ip, port, &fd, err);
+}
+
+static int network_tcp_banner(void *ctx, const char *ip, int port, const char *start, struct cc_err *err) {
+    int fd cc_cleanup(cc_fd_close_p) = -1;
+    char bytes[VK_BANNER_BYTES];
+    size_t count = 0;
+    int rc = dial(ip, port, &fd, err);
+
+    (void)ctx;
+    if (rc == 0 && (rc = cc_io_read(fd, bytes, sizeof bytes, &count, err)) != 0)
+        cc_err_wrap(err, "read banner of %s port %d", ip, port);
+    if (rc == 0 && (count < strlen(start) || memcmp(bytes, start, strlen(start)) != 0))
+        rc = cc_err_set(err, CC_PROTOCOL, "banner of %s port %d does not start with %s", ip, port, start);
     return rc;
 }
 
@@ -148,6 +173,7 @@ static const struct vk_network_ops network_ops = {
     .release = network_release,
     .ping = network_ping,
     .tcp_connect = network_tcp_connect,
+    .tcp_banner = network_tcp_banner,
 };
 
 struct vk_network vk_host_network_port(struct vk_host_network *network) {

@@ -19,7 +19,11 @@ struct vk_network_ops {
     /* One echo request and its reply from that address, until the scope's deadline. */
     CC_YIELDS int (*ping)(void *ctx, const char *ip, struct cc_err *err);
     CC_YIELDS int (*tcp_connect)(void *ctx, const char *ip, int port, struct cc_err *err);
+    /* Connects and looks at the first bytes that the other side sends (one read of up to VK_BANNER_BYTES): PROTOCOL
+     * when they do not start so. */
+    CC_YIELDS int (*tcp_banner)(void *ctx, const char *ip, int port, const char *start, struct cc_err *err);
 };
+#define VK_BANNER_BYTES 16
 struct vk_network {
     const struct vk_network_ops *ops;
     void *ctx;

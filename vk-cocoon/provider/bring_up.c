@@ -356,8 +356,13 @@ bool vk_bring_up_finish(struct vk_provider *provider, struct vk_entry *entry, co
                         const char *op) {
     switch (bring_up->path) {
     case VK_PATH_UNMANAGED:
-    case VK_PATH_RUN:
         return true;
+    case VK_PATH_RUN:
+        if (!entry->vm || !vk_static_address_applies(provider, &bring_up->spec, entry->vm))
+            return true;
+        vk_task_start(provider, "static address", false, vk_static_address_run, vk_job_new(provider, entry, op, false),
+                      vk_job_free);
+        return false;
     case VK_PATH_RESTORE:
         if (vk_needs_nic_drop(&bring_up->spec))
             start_ready_wait(provider, entry, op, true);

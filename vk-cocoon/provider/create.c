@@ -255,6 +255,8 @@ static int create_locked(struct create *create, struct cc_err *err) {
                           entry->vm->name);
     if (vk_entry_is(entry, uid_of(create)) && entry->vm) {
         vk_entry_track(provider, entry, create->pod);
+        if (vk_vm_is_macos(entry->vm))
+            vk_macos_settle(provider, entry);
         vk_count_lifecycle(provider, "create", "ok", "adopted");
         return 0;
     }
@@ -268,8 +270,9 @@ static int create_locked(struct create *create, struct cc_err *err) {
         return cc_err_set(err, CC_CONFLICT, "pod %s is no longer there", entry->key);
     }
     if (vk_is_macos_guest(&create->spec)) {
-        rc = cc_err_set(err, CC_UNSUPPORTED, "macOS guest %s is not supported by this node", create->spec.vm_name);
-        fail(create, "CreateBringUpFailed", false, err);
+        rc = vk_macos_create(provider, entry, create->pod, err);
+        if (rc != 0)
+            fail(create, "CreateBringUpFailed", false, err);
         return rc;
     }
     rc = adopt(create, &is_done, err);

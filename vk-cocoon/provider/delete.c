@@ -248,13 +248,8 @@ static int delete_locked(struct deletion *deletion, struct cc_err *err) {
         forget(deletion);
         return 0;
     }
-    if (vk_is_macos_guest(&deletion->spec)) {
-        if (!cc_text_is_empty(cc_pod_annotation(deletion->pod, CC_KEY_VM_ID)))
-            return cc_err_set(err, CC_UNSUPPORTED, "macOS guest %s cannot be removed by this node",
-                              deletion->spec.vm_name);
-        forget(deletion);
-        return 0;
-    }
+    if (vk_is_macos_guest(&deletion->spec))
+        return vk_macos_delete(deletion->provider, entry, deletion->pod, err);
     rc = find_vm(deletion, err);
     if (rc != 0)
         return rc;

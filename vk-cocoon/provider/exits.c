@@ -128,7 +128,8 @@ static void handle(const struct exit_case *exit) {
 void vk_vm_gone(struct vk_provider *provider, struct vk_entry *entry) {
     struct exit_case exit = {.provider = provider, .entry = entry};
 
-    if (!entry->vm || !vk_entry_is_managed(entry))
+    /* cocoon's events are not about macOS guests, even of an equal name. */
+    if (!entry->vm || !vk_entry_is_managed(entry) || vk_vm_is_macos(entry->vm))
         return;
     vk_entry_pin(entry);
     exit.uid = cc_xstrdup(entry->pod->base.meta.uid);

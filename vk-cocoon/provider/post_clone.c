@@ -240,12 +240,14 @@ void vk_post_clone(struct vk_job *job, const char *source_image) {
     fixup.vm = vk_vm_ref(job->entry->vm);
     cc_vm_spec_parse(&fixup.pod->base.meta.annotations, &fixup.spec);
     cc_buf_init(&fixup.errors, SCRIPT_BYTES_MAX);
-    is_fixed = !vk_post_clone_is_needed(&fixup.spec, fixup.vm) || fix(&fixup);
+    /* A guest that was booted fresh has its own network (8.1). */
+    is_fixed =
+        cc_text_equal_fold(fixup.spec.mode, "run") || !vk_post_clone_is_needed(&fixup.spec, fixup.vm) || fix(&fixup);
     cc_pod_unref(fixup.pod);
     vk_vm_unref(fixup.vm);
     cc_buf_done(&fixup.errors);
     cc_arena_done(&fixup.arena);
-    if (is_fixed)
+    if (is_fixed && vk_static_address_set(job))
         vk_ready_wait(job);
 }
 

@@ -10,6 +10,7 @@
 #define LONGEST_INTERVAL_NS (1000 * CC_NS_PER_MS)
 #define READY_INTERVAL_NS (5000 * CC_NS_PER_MS)
 #define FAILURES_TO_FLIP 3
+#define SSH_PORT 22
 
 struct outcome {
     bool ready, gone;
@@ -38,6 +39,15 @@ static int probe_guest(struct vk_provider *provider, const char *ip, const char 
     return rc;
 }
 
+/* macOS answers no echo; the banner says that more than the port is up (contract/06 10.3). */
+static int probe_ssh(struct vk_provider *provider, const char *ip, struct outcome *ret, struct cc_err *err) {
+    const struct vk_network *network = &provider->options.network;
+    int rc = network->ops->tcp_banner(network->ctx, ip, SSH_PORT, "SSH-", err);
+
+    snprintf(ret->message, sizeof ret->message, rc == 0 ? "ssh ok" : "ssh probe: %.150s", err->msg);
+    return rc;
+}
+
 /* False when cancelled. */
 static bool probe_once(struct vk_provider *provider, struct vk_entry *entry, struct outcome *ret) {
     struct cc_mono start = cc_now_mono();
@@ -51,13 +61,21 @@ static bool probe_once(struct vk_provider *provider, struct vk_entry *entry, str
         snprintf(ret->message, sizeof ret->message, "vm gone");
         return true;
     }
+    bool is_macos = vk_vm_is_macos(entry->vm);
+    const char *unmet = is_macos ? vk_macos_unmet(provider, entry) : NULL;
+    const char *port = vk_entry_annotation(entry, CC_KEY_PROBE_PORT);
+
     snprintf(ip, sizeof ip, "%s", vk_address_of(provider, entry));
-    if (*ip) {
-        ret->ready = probe_guest(provider, ip, vk_entry_annotation(entry, CC_KEY_PROBE_PORT), ret, &err) == 0;
+    if (unmet) {
+        snprintf(ret->message, sizeof ret->message, "%s", unmet);
+    } else if (*ip) {
+        ret->ready = (is_macos && cc_text_is_empty(port) ? probe_ssh(provider, ip, ret, &err)
+                                                         : probe_guest(provider, ip, port, ret, &err)) == 0;
         if (err.code == CC_CANCELED)
             return false;
     } else {
-        snprintf(ret->message, sizeof ret->message, "waiting for dhcp lease");
+        snprintf(ret->message, sizeof ret->message,
+                 is_macos ? "waiting for guest dhcp lease" : "waiting for dhcp lease");
     }
     vk_observe_since(provider->metrics.probe_seconds, start, entry->namespace);
     return true;
@@ -111,7 +129,12 @@ static void agent_run(void *argument) {
             return;
         if (!probe_once(agent->job->provider, entry, &outcome) || probe->serial != agent->serial)
             return;
-        if (judge(probe, &outcome))
+        bool is_flip = judge(probe, &outcome);
+
+        /* Ready of a macOS guest comes from its probe (17.1 step 5). */
+        if (is_flip && entry->vm && vk_vm_is_macos(entry->vm))
+            vk_macos_settle(agent->job->provider, entry);
+        else if (is_flip)
             vk_refresh(agent->job->provider, entry);
         if (outcome.gone)
             return; /* a wake starts a new agent */

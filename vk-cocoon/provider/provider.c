@@ -144,6 +144,10 @@ int64_t vk_provider_disk_bytes(struct vk_provider *provider) {
 
         if (!entry->vm || !vk_entry_is_managed(entry))
             continue;
+        if (vk_vm_is_macos(entry->vm)) {
+            cc_strlist_add(&disks.paths, &arena, entry->vm->disk);
+            continue;
+        }
         const char *id = entry->vm->id;
 
         cc_strlist_add(&disks.paths, &arena,

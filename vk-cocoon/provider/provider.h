@@ -13,6 +13,8 @@
 #include "kube/watch_cache.h"
 #include "network/network.h"
 #include "obs/metrics.h"
+#include "runtime/console.h"
+#include "runtime/macos.h"
 #include "runtime/runtime.h"
 #include "snapshots/snapshots.h"
 
@@ -22,6 +24,8 @@ struct vk_provider_options {
     const struct cc_kube *kube; /* annotation and status patches, evictions */
     struct vk_runtime runtime;
     struct vk_network network;
+    struct vk_macos macos;     /* ops NULL: macOS guests are refused */
+    struct vk_console console; /* of Windows guests; ops NULL: their static addresses are not set */
     struct vk_snapshots *snapshots;
     struct cc_event_recorder *events;
     struct cc_metrics *metrics; /* cocoon_vk_* families of 07 chapter 20 are declared here */

@@ -80,6 +80,7 @@ struct vk_entry {
 
     /* What the pod's runtime annotations say at the API server as far as we know; NULL = unknown or absent. */
     char *published_id, *published_ip;
+    int published_vnc;
     bool endpoint_hidden; /* cleared on purpose while the VM still lives: nobody publishes it again */
     char *post_clone_state;
 
@@ -92,6 +93,9 @@ struct vk_entry {
     bool local_removal_owed; /* the VM was removed by a delete, its local snapshots could not be */
     bool unjudged; /* found down and without a published id: perhaps its remove after a hibernate was cut off */
     bool recheck_running;
+    int vnc_port;              /* claimed for this key, 0 = none; outlives a failed create (17.3) */
+    struct cc_mono macos_look; /* when the record of a macOS guest may be looked at again */
+    bool macos_look_running;
     struct cc_mutex work; /* UpdatePod, retry, delete: one at a time */
     struct cc_mutex annotation_writes, status_writes;
     struct vk_retry retry;
@@ -397,6 +401,49 @@ void vk_post_clone_start(struct vk_provider *provider, struct vk_entry *entry, c
 /* ready_wait.c, 8.5 */
 CC_YIELDS void vk_ready_wait(struct vk_job *job);
 CC_YIELDS void vk_ready_wait_run(void *job);
+
+/* static_address.c, 8.4 */
+bool vk_static_address_applies(const struct vk_provider *provider, const struct cc_vm_spec *spec,
+                               const struct vk_vm *vm);
+/* Gives a windows guest its static addresses over its console. True: done, or none to give. False: failed, which was
+ * published, or the job is not current any more. */
+CC_YIELDS bool vk_static_address_set(struct vk_job *job);
+/* As a job of its own, then the wait for ready. */
+CC_YIELDS void vk_static_address_run(void *job);
+
+/* --- macOS guests (17)
+ * ---------------------------------------------------------------------------------------------------------- */
+
+#define VK_MACOS_LAUNCH_MS 300000
+#define VK_MACOS_LOOK_MS 10000
+#define VK_VNC_PORT_FIRST 5900
+#define VK_VNC_PORT_LAST 5999
+
+/* macos_vnc.c: the port of this key, claimed now or before; 0 = none left, or VNC is off. */
+int vk_vnc_claim(struct vk_provider *provider, struct vk_entry *entry, int preferred);
+/* What a guest that lives has, whatever was claimed. */
+void vk_vnc_adopt(struct vk_entry *entry, int display);
+
+/* macos_guest.c. The record as a VM. New reference. */
+const struct vk_vm *vk_macos_vm(const struct vk_provider *provider, const struct vk_macos_record *record);
+/* Adopts, starts or makes the guest. *ret: new reference. *ret_adopted: nothing had to be done. */
+CC_YIELDS CC_MUST_USE int vk_macos_bring_up(struct vk_provider *provider, struct vk_entry *entry,
+                                            const struct cc_pod *pod, const struct vk_vm **ret, bool *ret_adopted,
+                                            struct cc_err *err);
+/* The probe's look at record and process: NULL when both are well, else what is waited for. Repairs go on in the
+ * background. */
+const char *vk_macos_unmet(struct vk_provider *provider, struct vk_entry *entry);
+
+/* macos.c */
+CC_YIELDS CC_MUST_USE int vk_macos_create(struct vk_provider *provider, struct vk_entry *entry,
+                                          const struct cc_pod *pod, struct cc_err *err);
+CC_YIELDS CC_MUST_USE int vk_macos_update(struct vk_provider *provider, struct vk_entry *entry, struct cc_err *err);
+CC_YIELDS CC_MUST_USE int vk_macos_delete(struct vk_provider *provider, struct vk_entry *entry,
+                                          const struct cc_pod *pod, struct cc_err *err);
+/* Startup: the guest of a tracked pod, new reference; NULL when it is not known to live (CreatePod follows). */
+CC_YIELDS const struct vk_vm *vk_macos_find(struct vk_provider *provider, const char *vm_name, int *ret_display);
+/* After the probe has turned, or the pod was tracked anew: ready when it may be, else the status. */
+CC_YIELDS void vk_macos_settle(struct vk_provider *provider, struct vk_entry *entry);
 
 /* --- update
  * ------------------------------------------------------------------------------------------------------------ */

@@ -41,21 +41,36 @@ static bool patch_persistently(struct vk_provider *provider, struct vk_entry *en
     return done;
 }
 
+/* Only macOS guests have a display of ours; a port that is off now must not stay (17.3). */
+static void add_vnc_port(struct vk_entry *entry, json_t *patch, struct cc_arena *arena) {
+    const char *port = entry->vnc_port != 0 ? cc_arena_printf(arena, "%d", entry->vnc_port) : NULL;
+
+    if (!vk_vm_is_macos(entry->vm))
+        return;
+    if (port || entry->published_vnc != 0 || !cc_text_is_empty(vk_entry_annotation(entry, CC_KEY_VNC_PORT)))
+        cc_patch_annotation(patch, CC_KEY_VNC_PORT, port);
+    vk_entry_annotate(entry, CC_KEY_VNC_PORT, port);
+}
+
 static void publish(struct vk_provider *provider, struct vk_entry *entry, const char *ip) {
     json_t *patch cc_cleanup(cc_json_decref_p) = cc_patch_annotations(entry->pod->base.meta.uid);
     const struct vk_vm *vm = vk_vm_ref(entry->vm);
     const struct cc_pod *pod = cc_pod_ref(entry->pod);
+    struct cc_arena arena cc_cleanup(cc_arena_done) = {0};
+    int vnc_port = entry->vnc_port;
     char *address cc_cleanup(cc_free_p) = cc_xstrdup(ip); /* the record may be replaced while the patch is under way */
 
     /* An unknown address is written as the empty text, so that an old one does not stay. */
     cc_patch_annotation(patch, CC_KEY_VM_ID, vm->id);
     cc_patch_annotation(patch, CC_KEY_IP, address);
+    add_vnc_port(entry, patch, &arena);
     vk_entry_annotate(entry, CC_KEY_VM_ID, vm->id);
     vk_entry_annotate(entry, CC_KEY_IP, address);
     if (patch_persistently(provider, entry, pod->base.meta.uid, patch, "vm id and ip") &&
         vk_entry_has_vm(entry, pod->base.meta.uid, vm->id)) {
         vk_text_replace(&entry->published_id, vm->id);
         vk_text_replace(&entry->published_ip, address);
+        entry->published_vnc = vnc_port;
     }
     cc_pod_unref(pod);
     vk_vm_unref(vm);
@@ -77,7 +92,8 @@ void vk_endpoint_sync(struct vk_provider *provider, struct vk_entry *entry) {
         return;
     ip = vk_address_of(provider, entry);
     if (entry->published_id && cc_text_equal(entry->published_id, entry->vm->id) &&
-        cc_text_equal(entry->published_ip, ip))
+        cc_text_equal(entry->published_ip, ip) &&
+        (entry->published_vnc == entry->vnc_port || !vk_vm_is_macos(entry->vm)))
         return;
     publish(provider, entry, ip);
 }

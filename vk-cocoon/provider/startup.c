@@ -95,12 +95,15 @@ static struct vk_entry *track(struct startup *startup, const struct cc_pod *pod)
     struct vk_entry *entry = vk_entry_take(startup->provider, meta->namespace, meta->name);
     const char *id = cc_pod_annotation(pod, CC_KEY_VM_ID);
     const char *mark = cc_pod_annotation(pod, CC_KEY_POST_CLONE_STATE);
+    struct cc_vm_runtime runtime;
 
     vk_entry_track(startup->provider, entry, pod);
     vk_lifecycle_seed(entry);
     vk_status_remember(&entry->status, pod);
     vk_text_replace(&entry->published_id, cc_text_is_empty(id) ? NULL : id);
     vk_text_replace(&entry->published_ip, cc_pod_annotation(pod, CC_KEY_IP));
+    cc_vm_runtime_parse(&pod->base.meta.annotations, &runtime);
+    entry->published_vnc = runtime.vnc_port;
     vk_text_replace(&entry->post_clone_state, cc_text_is_empty(mark) ? NULL : mark);
     return entry;
 }
@@ -192,6 +195,71 @@ static void take_pod(struct startup *startup, const struct cc_pod *pod) {
         take_managed(startup, pod, &spec);
 }
 
+/* --- macOS guests (17.6) ------------------------------------------------------------------------------------------ */
+
+struct macos_pod {
+    struct startup *startup;
+    const struct cc_pod *pod; /* borrowed */
+};
+
+static int take_macos(void *argument, struct cc_err *err) {
+    struct macos_pod *item = argument;
+    struct startup *startup = item->startup;
+    int display = VK_MACOS_VNC_OFF;
+    const struct vk_vm *vm = vk_macos_find(startup->provider, cc_pod_annotation(item->pod, CC_KEY_VM_NAME), &display);
+    struct listed listed = {.vm = vm};
+    struct vk_entry *entry;
+
+    cc_ignore(err, "what does not live, or is unknown, is left to CreatePod");
+    if (!vm)
+        return 0;
+    entry = track(startup, item->pod);
+    bind(startup, entry, &listed);
+    vk_vm_unref(vm);
+    vk_vnc_adopt(entry, display);
+    vk_endpoint_sync(startup->provider, entry);
+    vk_entry_unpin(startup->provider, entry);
+    return 0;
+}
+
+static int take_all_macos(struct startup *startup, struct cc_err *err) {
+    struct macos_pod *items = cc_xcalloc(startup->pods->count + 1, sizeof(struct macos_pod));
+    struct cc_group group;
+    int rc;
+
+    cc_group_init(&group, VK_PARALLEL);
+    for (size_t i = 0; i < startup->pods->count; i++) {
+        const struct cc_pod *pod = cc_pod_of(startup->pods->items[i]);
+        struct cc_vm_spec spec;
+
+        cc_vm_spec_parse(&pod->base.meta.annotations, &spec);
+        if (!vk_is_macos_guest(&spec) || cc_text_is_empty(spec.vm_name))
+            continue;
+        items[i] = (struct macos_pod){startup, pod};
+        cc_ignore(cc_group_go(&group, "macOS guest", take_macos, &items[i], NULL), "the wait gives the error");
+    }
+    rc = cc_group_wait(&group, err);
+    free(items);
+    return rc;
+}
+
+static bool is_macos(const struct vk_entry *entry) {
+    return entry->pod && entry->vm && vk_vm_is_macos(entry->vm) && !cc_object_is_deleting(&entry->pod->base.meta);
+}
+
+/* What the pod asks for may have changed while nobody was here, and no update comes for it. */
+static int reconsider_macos(void *argument, struct cc_err *err) {
+    struct vk_job *job = argument;
+    struct vk_entry *entry = job->entry;
+
+    cc_ignore(err, "a refusal is told to the pod");
+    if (vk_entry_wants_sleep(entry) != cc_text_equal(vk_entry_state(entry), CC_STATE_FAILED))
+        cc_ignore(vk_macos_update(job->provider, entry, NULL), "a refusal is told to the pod");
+    else
+        vk_macos_settle(job->provider, entry);
+    return 0;
+}
+
 /* --- what runs once everything is known
  * ---------------------------------------------------------------------------------------- */
 
@@ -275,9 +343,13 @@ static int run(struct startup *startup, struct cc_err *err) {
         return rc;
     for (size_t i = 0; i < startup->pods->count; i++)
         take_pod(startup, cc_pod_of(startup->pods->items[i]));
-    rc = for_each(startup, is_down, start_vm, err);
+    rc = take_all_macos(startup, err);
+    if (rc == 0)
+        rc = for_each(startup, is_down, start_vm, err);
     if (rc == 0)
         rc = for_each(startup, has_vm, start_probe, err);
+    if (rc == 0)
+        rc = for_each(startup, is_macos, reconsider_macos, err);
     if (rc != 0)
         return rc;
     for (size_t i = 0; i < startup->vm_count; i++) {

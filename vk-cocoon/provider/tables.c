@@ -60,6 +60,7 @@ static void forget_incarnation(struct vk_entry *entry) {
     vk_text_replace(&entry->post_clone_state, NULL);
     entry->endpoint_hidden = entry->remove_owed = entry->hibernate_failed = entry->inspect_timed_out = false;
     entry->wait_abandoned = entry->unjudged = entry->local_removal_owed = false;
+    entry->published_vnc = 0;
     entry->status = (struct vk_status_memory){0};
     vk_retry_clear(entry);
     vk_probe_stop(entry);
@@ -70,7 +71,8 @@ void vk_entry_unpin(struct vk_provider *provider, struct vk_entry *entry) {
         return;
     cc_assert(entry->pins > 0);
     entry->pins--;
-    if (entry->pins > 0 || entry->pod || entry->intent.present || entry->deleting || entry->resumed)
+    if (entry->pins > 0 || entry->pod || entry->intent.present || entry->deleting || entry->resumed ||
+        entry->vnc_port != 0)
         return;
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the head is set while an entry is in the table */
     HASH_DEL(provider->entries, entry);
@@ -95,6 +97,7 @@ bool vk_entry_has_vm(const struct vk_entry *entry, const char *uid, const char *
 /* Keys that only this daemon writes: an informer copy may be older than what we know. */
 static const char *const own_keys[] = {CC_KEY_VM_ID,
                                        CC_KEY_IP,
+                                       CC_KEY_VNC_PORT,
                                        CC_KEY_POST_CLONE_STATE,
                                        CC_KEY_LIFECYCLE_STATE,
                                        CC_KEY_LIFECYCLE_GENERATION,
@@ -202,6 +205,7 @@ void vk_entry_untrack(struct vk_provider *provider, struct vk_entry *entry) {
 void vk_entry_forget(struct vk_provider *provider, struct vk_entry *entry) {
     vk_entry_untrack(provider, entry);
     vk_intent_drop(&entry->intent);
+    entry->vnc_port = 0;
 }
 
 void vk_entries_collect(struct vk_provider *provider, bool (*pass)(const struct vk_entry *entry),

@@ -233,6 +233,7 @@ static int check_free(const struct vk_entry *entry, struct cc_err *err) {
 static int update_locked(struct vk_provider *provider, struct vk_entry *entry, const struct cc_pod *pod,
                          struct cc_err *err) {
     int rc = check_free(entry, err);
+    struct cc_vm_spec spec;
     bool is_echo;
 
     if (rc != 0)
@@ -241,6 +242,9 @@ static int update_locked(struct vk_provider *provider, struct vk_entry *entry, c
         return cc_err_set(err, CC_CONFLICT, "pod %s is tracked as another incarnation", entry->key);
     is_echo = !is_new_wish(entry->pod, pod);
     vk_entry_track(provider, entry, pod);
+    cc_vm_spec_parse(&pod->base.meta.annotations, &spec);
+    if (vk_is_macos_guest(&spec))
+        return vk_macos_update(provider, entry, err);
     if (!cc_pod_is_managed(pod) || (is_echo && entry->retry.owed)) {
         vk_lifecycle_echo(provider, entry);
         vk_count_lifecycle(provider, "update", "skipped", "noop");

@@ -37,6 +37,7 @@ struct vk_vm {
     size_t nic_count;
     const char *mac; /* of NIC 0 */
     const char *ip;  /* static address of NIC 0, or what a lease gave (a cache) */
+    const char *disk; /* overlay of a macOS guest; "" otherwise: the path follows from the id */
 };
 struct vk_vm *vk_vm_new(void); /* empty, one reference; fill it before sharing */
 const struct vk_vm *vk_vm_ref(const struct vk_vm *vm);
@@ -44,6 +45,8 @@ void vk_vm_unref(const struct vk_vm *vm); /* NULL is fine */
 /* A mutable copy. */
 struct vk_vm *vk_vm_clone(const struct vk_vm *vm);
 bool vk_vm_is_running(const struct vk_vm *vm);
+/* Of runtime/macos.h: the `cocoon` CLI does not know it. */
+bool vk_vm_is_macos(const struct vk_vm *vm);
 
 struct vk_vm_list {
     const struct vk_vm **items; /* references */

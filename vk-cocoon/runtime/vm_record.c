@@ -8,7 +8,7 @@ struct vk_vm *vk_vm_new(void) {
     struct vk_vm *vm = CC_NEW(struct vk_vm);
 
     vm->references = 1;
-    vm->id = vm->name = vm->hypervisor = vm->state = vm->image = vm->mac = vm->ip = "";
+    vm->id = vm->name = vm->hypervisor = vm->state = vm->image = vm->mac = vm->ip = vm->disk = "";
     return vm;
 }
 
@@ -48,6 +48,7 @@ struct vk_vm *vk_vm_clone(const struct vk_vm *vm) {
     copy->pid = vm->pid;
     copy->mac = copy_text(arena, vm->mac);
     copy->ip = copy_text(arena, vm->ip);
+    copy->disk = copy_text(arena, vm->disk);
     copy->nics = CC_ARENA_ARRAY(arena, struct vk_nic, vm->nic_count + 1);
     copy->nic_count = vm->nic_count;
     for (size_t i = 0; i < vm->nic_count; i++) {
@@ -67,6 +68,10 @@ struct vk_vm *vk_vm_clone(const struct vk_vm *vm) {
 
 bool vk_vm_is_running(const struct vk_vm *vm) {
     return cc_text_equal(vm->state, "running");
+}
+
+bool vk_vm_is_macos(const struct vk_vm *vm) {
+    return cc_text_equal(vm->hypervisor, "qemu");
 }
 
 void vk_vm_list_done(struct vk_vm_list *list) {

@@ -98,6 +98,8 @@ const char *fake_host_lease(const struct fake_host *host, const char *mac);     
 void fake_host_set_leases_broken(struct fake_host *host, bool broken);
 /* Ports below 0 or unlisted are closed; by default every port of an answering VM is open. */
 void fake_host_close_port(struct fake_host *host, int port);
+/* What every port of an answering VM says first; "" = what the caller wants to hear. */
+void fake_host_set_banner(struct fake_host *host, const char *text);
 
 /* --- the call log ------------------------------------------------------------------------------------------------- */
 

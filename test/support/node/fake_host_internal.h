@@ -64,6 +64,7 @@ struct fake_host {
     bool auto_lease, leases_broken;
     int closed_ports[16];
     size_t closed_port_count;
+    char banner[64];
     char neighbour[64];
     size_t memory_padding;
 

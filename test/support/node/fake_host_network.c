@@ -113,11 +113,25 @@ static int network_tcp(void *ctx, const char *ip, int port, struct cc_err *err) 
     return rc == 0 ? fake_call_end(host, &call, err) : rc;
 }
 
+static int network_banner(void *ctx, const char *ip, int port, const char *start, struct cc_err *err) {
+    struct fake_host *host = ctx;
+    int rc = network_tcp(ctx, ip, port, err);
+
+    if (rc == 0 && host->banner[0] && strncmp(host->banner, start, strlen(start)) != 0)
+        rc = cc_err_set(err, CC_PROTOCOL, "banner of %s port %d does not start with %s", ip, port, start);
+    return rc;
+}
+
+void fake_host_set_banner(struct fake_host *host, const char *text) {
+    snprintf(host->banner, sizeof host->banner, "%s", text);
+}
+
 static const struct vk_network_ops network_ops = {
     .lease = network_lease,
     .release = network_release,
     .ping = network_ping,
     .tcp_connect = network_tcp,
+    .tcp_banner = network_banner,
 };
 
 struct vk_network fake_host_network(struct fake_host *host) {

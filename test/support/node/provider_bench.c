@@ -157,8 +157,14 @@ static void list_pods(struct provider_bench *bench, struct cc_object_list *ret) 
 
 int provider_bench_start(struct provider_bench *bench, struct cc_err *err) {
     struct cc_object_list pods;
+    struct vk_macos macos = {0};
+    struct vk_console console = {0};
     int rc;
 
+    if (bench->options.macos)
+        macos = fake_macos_port(bench->macos, bench->options.vnc);
+    if (bench->options.has_console)
+        console = fake_console_port(&bench->console);
     bench->is_dead = false;
     bench->die_at = 0;
     bench->metrics = cc_metrics_new();
@@ -176,6 +182,8 @@ int provider_bench_start(struct provider_bench *bench, struct cc_err *err) {
                                                        .kube = &bench->kube,
                                                        .runtime = fake_host_runtime(bench->host),
                                                        .network = fake_host_network(bench->host),
+                                                       .macos = macos,
+                                                       .console = console,
                                                        .snapshots = bench->snapshots,
                                                        .events = bench->recorder,
                                                        .metrics = bench->metrics,
@@ -221,6 +229,9 @@ static void run_body(void *argument) {
     cc_buf_init(&bench->events, 4 << 20);
     bench->host = fake_host_new(1);
     fake_host_on_call(bench->host, on_host_call, bench);
+    bench->macos = fake_macos_new();
+    fake_macos_on_call(bench->macos, on_host_call, bench);
+    fake_console_init(&bench->console);
     bench->server = fake_kube_new(bench->loop);
     bench->inner_transport = fake_kube_transport(bench->server);
     bench->kube = (struct cc_kube){.transport = {&transport_ops, bench}};
@@ -243,6 +254,8 @@ static void run_body(void *argument) {
     cc_memory_registry_free(bench->store);
     fake_kube_free(bench->server);
     fake_host_free(bench->host);
+    fake_macos_free(bench->macos);
+    fake_console_done(&bench->console);
     cc_buf_done(&bench->events);
 }
 

@@ -14,7 +14,9 @@
 #include "snapshots/snapshots.h"
 #include "support/fake_kube.h"
 #include "support/memory_registry.h"
+#include "support/node/fake_console.h"
 #include "support/node/fake_host.h"
+#include "support/node/fake_macos.h"
 
 #define N "vk-ns-demo-0-505043"
 #define POD_ANNOTATIONS                                                                                                \
@@ -26,6 +28,8 @@
 
 struct provider_bench_options {
     bool no_registry;
+    bool macos, vnc;  /* the node has macOS guests, with VNC */
+    bool has_console; /* of windows guests */
     const char *cpu_class;
     enum vk_orphan_policy orphan_policy;
     uint64_t seed; /* of the order of fibers; 0 = first in, first out */
@@ -35,6 +39,8 @@ struct provider_bench {
     struct provider_bench_options options;
     struct cc_loop *loop;
     struct fake_host *host;
+    struct fake_macos *macos;
+    struct fake_console console;
     struct fake_kube *server;
     struct cc_memory_registry *store;
     char spool[64];

@@ -353,6 +353,60 @@ START_TEST(network__tcp_probe) {
 }
 END_TEST
 
+/* A listener whose backlog takes the connection; what it says is written by accepting it in a fiber. */
+struct greeter {
+    int fd;
+    const char *text;
+};
+
+static void greet(void *arg) {
+    struct greeter *greeter = arg;
+    int fd cc_cleanup(cc_fd_close_p) = -1;
+
+    if (cc_io_wait(greeter->fd, CC_IO_READ, NULL) != 0)
+        return;
+    fd = accept4(greeter->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    cc_ignore(cc_io_write_all(fd, greeter->text, strlen(greeter->text), NULL), "the other side judges");
+}
+
+static int read_banner(const char *text, struct cc_err *err) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t address_bytes = sizeof address;
+    struct vk_host_network *network = vk_host_network_new(cc_loop_current(), &(struct vk_host_network_options){0});
+    struct vk_network port = vk_host_network_port(network);
+    struct greeter greeter = {socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), text};
+    struct cc_fiber *fiber = NULL;
+
+    ck_assert_int_eq(bind(greeter.fd, (struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(listen(greeter.fd, 1), 0);
+    ck_assert_int_eq(getsockname(greeter.fd, (struct sockaddr *)&address, &address_bytes), 0);
+    if (text)
+        fiber = cc_fiber_start(cc_loop_current(), "greeter", greet, &greeter);
+    CC_DEADLINE_MS(300);
+    int rc = port.ops->tcp_banner(port.ctx, "127.0.0.1", ntohs(address.sin_port), "SSH-", err);
+    cc_fiber_join(fiber);
+    close(greeter.fd);
+    vk_host_network_free(network);
+    return rc;
+}
+
+static void reads_banners(void *arg) {
+    struct cc_err err;
+
+    (void)arg;
+    ck_assert_msg(read_banner("SSH-2.0-x\r\n", &err) == 0, "%s", err.msg);
+    ck_assert_int_eq(read_banner(NULL, &err), CC_TIMEOUT); /* accepted, and nothing said */
+    CC_VECTOR("06-91");
+    ck_assert_int_eq(read_banner("HTTP/1.1 400 Bad Request\r\n", &err), CC_PROTOCOL);
+    ck_assert_int_eq(read_banner("SSH", &err), CC_PROTOCOL);
+    ck_assert_int_eq(read_banner("", &err), CC_PROTOCOL); /* closed at once */
+}
+
+START_TEST(network__banner) {
+    cc_test_run(reads_banners, NULL);
+}
+END_TEST
+
 static void pings(void *arg) {
     struct cc_err err;
 
@@ -384,6 +438,7 @@ int main(void) {
     tcase_add_test(cases, network__model_of_the_control_socket);
     tcase_add_test(cases, network__release_in_a_cancelled_fiber);
     tcase_add_test(cases, network__tcp_probe);
+    tcase_add_test(cases, network__banner);
     tcase_add_test(cases, network__ping);
     suite_add_tcase(suite, cases);
 

@@ -147,7 +147,7 @@ $(COCOON_SIM): $(call objects,$(SIM_SOURCES)) $(LIB)
 $(SIMULATOR): $(call objects,$(SIMULATOR_SOURCES)) $(NODE_SUPPORT_LIB) $(OPERATOR_LIB) $(NODE_LIB) $(SUPPORT_LIB) $(LIB)
 	@mkdir -p $(@D)
 	$(say) LINK $@
-	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LDLIBS)
+	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -Wl,--wrap=cc_json_parse -o $@ $^ $(CHECK_LIBS) $(LDLIBS)
 
 CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
 $(BUILD)/unit/operator/%: $(BUILD)/obj/test/unit/operator/%.o $(OPERATOR_LIB) $(SUPPORT_LIB) $(LIB)

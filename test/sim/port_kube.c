@@ -82,9 +82,11 @@ static int refuse(const struct sim_passage *passage, struct cc_kube_answer *ret,
 static void look_at_write(struct sim_daemon *daemon, const struct cc_kube_exchange *exchange) {
     json_t *body cc_cleanup(cc_json_decref_p) = NULL;
     bool matters = strstr(exchange->path, "/pods") || strstr(exchange->path, "/cocoonsets");
-    if (exchange->body && matters)
+    if (exchange->body && matters) {
         cc_ignore(cc_json_parse(exchange->body, exchange->body_bytes, BODY_BYTES_MAX, &body, NULL),
                   "the server refuses it");
+        fake_kube_lend_body(daemon->world->api, body);
+    }
     sim_check_kube_write(daemon, exchange->method, exchange->path, body);
 }
 

@@ -3,9 +3,9 @@
  *
  * Reading order: world.c (a run from begin to end), daemon.c (start, kill, restart), operator.c and node.c (the daemons
  * as their app.c puts them together), port.c (what happens to one call that leaves a daemon), port_kube.c,
- * port_registry.c, port_host.c (the three ports), faults.c, users.c (what users can do, and lose by it), workload.c
- * (what they do), cluster.c (scheduler, garbage, leases), ledger.c (what became of each VM's memory), checkers.c (the
- * other invariants), rest.c (is the world at rest), scenarios.c, crash_points.c, main.c. */
+ * port_registry.c, port_host.c (the three ports), frames.c, faults.c, users.c (what users can do, and lose by it),
+ * workload.c (what they do), cluster.c (scheduler, garbage, leases), ledger.c (what became of each VM's memory),
+ * checkers.c (the other invariants), rest.c (is the world at rest), scenarios.c, crash_points.c, main.c. */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 
@@ -266,6 +266,10 @@ bool sim_is_tracing(const struct sim_world *world);
 void sim_trace(struct sim_world *world, const char *actor, const char *format, ...) CC_PRINTF(3, 4);
 void sim_trace_begin(struct sim_world *world);
 void sim_trace_end(struct sim_world *world);
+
+/* Watch frames are parsed once for all watchers (frames.c). */
+void sim_frames_begin(void);
+void sim_frames_end(void);
 
 /* Fibers of the world, until world->is_ended. */
 CC_YIELDS void sim_cluster_run(void *arg);   /* scheduler, garbage, node lifecycle, bookmarks, growth */

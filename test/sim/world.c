@@ -102,6 +102,7 @@ static void tear_down(struct sim_world *world) {
     }
     rmdir(world->directory);
     fake_kube_free(world->api);
+    sim_frames_end();
     cc_memory_registry_free(world->store);
     sim_ledger_free(world);
     free(world->writers);
@@ -172,6 +173,7 @@ void sim_run(const struct sim_options *options, struct sim_result *ret) {
     world->result = ret;
     world->loop = sim_clock_loop(&world->clock, options->seed);
     sim_trace_begin(world);
+    sim_frames_begin();
     build(world);
     cc_fiber_detach(cc_fiber_start(world->loop, "world", live, world));
     cc_loop_run(world->loop);

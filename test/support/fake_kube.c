@@ -36,6 +36,7 @@ void fake_kube_free(struct fake_kube *kube) {
         return;
     cc_assert(!kube->streams);
     fake_kube_heal(kube);
+    json_decref(kube->lent);
     fake_kube_forget_requests(kube);
     fake_store_done(kube);
     for (size_t i = 0; i < kube->resource_count; i++) {
@@ -245,9 +246,16 @@ struct fake_body {
     struct fake_stream *stream; /* a watch */
 };
 
-static json_t *parse_body(const struct cc_kube_exchange *exchange) {
+void fake_kube_lend_body(struct fake_kube *kube, json_t *body) {
+    json_decref(kube->lent);
+    kube->lent = json_incref(body);
+}
+
+static json_t *parse_body(struct fake_kube *kube, const struct cc_kube_exchange *exchange) {
     json_t *body = NULL;
 
+    if (kube->lent)
+        return cc_take(kube->lent);
     if (exchange->body && cc_json_parse(exchange->body, exchange->body_bytes, BODY_BYTES_MAX, &body, NULL))
         return NULL;
     return body;
@@ -392,7 +400,7 @@ static int port_open(void *ctx, const struct cc_kube_exchange *exchange, struct 
     struct fake_kube *kube = ctx;
     struct fake_route route;
     bool found = fake_route_parse(kube, exchange->path, &route);
-    json_t *body = parse_body(exchange);
+    json_t *body = parse_body(kube, exchange);
     size_t entry = log_request(kube, logged_method(exchange->method, &route), exchange, json_incref(body));
     int rc = cc_yield(err);
 

@@ -26,6 +26,8 @@ struct fake_kube *fake_kube_new(struct cc_loop *loop);
 void fake_kube_free(struct fake_kube *kube); /* no watch may be open; NULL is fine */
 /* The port. A daemon's calls need a fiber; the functions below do not. */
 struct cc_kube_transport fake_kube_transport(struct fake_kube *kube);
+/* The body of the next request of the port, which the caller has parsed already; it may not be changed any more. */
+void fake_kube_lend_body(struct fake_kube *kube, json_t *body);
 
 /* A further kind; also gives back one that was removed. All texts are copied. */
 void fake_kube_add_resource(struct fake_kube *kube, const char *api_version, const char *kind, const char *plural,

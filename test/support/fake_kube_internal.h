@@ -11,11 +11,18 @@ struct fake_resource {
     bool namespaced, removed;
 };
 
+#define FAKE_TEXT_PARTS 8
+
 /* An object as it goes out, made once for all answers and streams. */
 struct fake_text {
     int references;
     size_t count;
     char *bytes;
+    struct {
+        const json_t *member; /* of the object: "spec", "status", ... */
+        size_t start, count;  /* its text */
+    } parts[FAKE_TEXT_PARTS];
+    size_t part_count;
 };
 
 /* Objects are immutable: a change stores a new json_t, so that history and streams can share them, and versions of an
@@ -75,6 +82,7 @@ struct fake_kube {
     struct fake_stream *streams;
     struct fake_page *pages;
     int page_counter;
+    json_t *lent; /* body of the next request */
     bool hold;
     struct fake_fault_rule *faults;
     void (*hook)(void *ctx, const char *method, const char *path);

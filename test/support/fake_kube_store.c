@@ -10,6 +10,7 @@
 
 /* 2026-08-30T12:00:00Z, for fakes without a loop. */
 #define FIXED_TIME_S INT64_C(1788091200)
+#define TEXT_BYTES_MAX ((size_t)64 * 1024 * 1024)
 
 struct cc_wall fake_now(const struct fake_kube *kube) {
     if (!kube->loop)
@@ -89,12 +90,45 @@ struct fake_object *fake_store_find(const struct fake_kube *kube, const struct f
     return found ? kube->objects[place] : NULL;
 }
 
-static struct fake_text *text_of(const json_t *json) {
+/* The text of a member that is the same in an earlier version of the object is taken from there. */
+static void put_member(struct fake_text *text, struct cc_buf *into, const char *key, const json_t *member,
+                       const struct fake_text *earlier) {
+    char *made cc_cleanup(cc_free_p) = NULL;
+    size_t start, known = 0;
+
+    cc_buf_printf(into, "%s\"%s\":", into->len > 1 ? "," : "", key);
+    start = into->len;
+    while (earlier && known < earlier->part_count && earlier->parts[known].member != member)
+        known++;
+    if (earlier && known < earlier->part_count) {
+        cc_buf_append(into, earlier->bytes + earlier->parts[known].start, earlier->parts[known].count);
+    } else {
+        made = cc_json_dump(member);
+        cc_buf_puts(into, made);
+    }
+    if (text->part_count < FAKE_TEXT_PARTS) {
+        text->parts[text->part_count].member = member;
+        text->parts[text->part_count].start = start;
+        text->parts[text->part_count++].count = into->len - start;
+    }
+}
+
+/* earlier: NULL or the text of an object whose members are still there. */
+static struct fake_text *text_of(const json_t *json, const struct fake_text *earlier) {
     struct fake_text *text = CC_NEW(struct fake_text);
+    struct cc_buf bytes;
+    const char *key;
+    json_t *member;
 
     text->references = 1;
-    text->bytes = cc_json_dump(json);
-    text->count = strlen(text->bytes);
+    cc_buf_init(&bytes, TEXT_BYTES_MAX);
+    cc_buf_putc(&bytes, '{');
+    json_object_foreach ((json_t *)json, key, member)
+        put_member(text, &bytes, key, member, earlier);
+    cc_buf_putc(&bytes, '}');
+    cc_assert(!bytes.overflown);
+    text->count = bytes.len;
+    text->bytes = cc_buf_steal(&bytes);
     return text;
 }
 
@@ -164,7 +198,7 @@ json_t *fake_store_write(struct fake_kube *kube, const struct fake_resource *res
 
     stamp(kube, take_json);
     metadata = json_object_get(take_json, "metadata");
-    struct fake_text *text = text_of(take_json);
+    struct fake_text *text = text_of(take_json, old ? old->text : NULL);
     if (old) {
         record(kube, resource, old->json, take_json, text);
         json_decref(old->json);

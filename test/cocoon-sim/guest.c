@@ -28,8 +28,10 @@
 
 void guest_dir(char path[PATH_BYTES], const json_t *vm) {
     const char *hypervisor = cc_json_text(vm, "hypervisor");
-    bool firecracker = cc_text_equal(hypervisor, "firecracker");
-    path_of(path, "%s/%s/%s", run_dir(), firecracker ? "firecracker" : "cloudhypervisor", cc_json_text(vm, "id"));
+    const char *folder = cc_text_equal(hypervisor, "firecracker") ? "firecracker"
+                         : cc_text_equal(hypervisor, "qemu")      ? "qemu"
+                                                                  : "cloudhypervisor";
+    path_of(path, "%s/%s/%s", run_dir(), folder, cc_json_text(vm, "id"));
 }
 
 /* Start time of a process in clock ticks since boot (field 22 of its stat), 0 when it is gone or a zombie. */

@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/text.h"
 
-static void store_image(const char *name, const char *type, const char *digest, int64_t size) {
+static void store_image(const char *kind, const char *name, const char *type, const char *digest, int64_t size) {
     json_t *image cc_cleanup(cc_json_decref_p) = json_object();
     char *now cc_cleanup(cc_free_p) = now_text();
     cc_json_set_text(image, "id", digest);
@@ -19,13 +19,13 @@ static void store_image(const char *name, const char *type, const char *digest, 
     char file[CC_SHA256_HEX_BYTES];
     cc_sha256_hex_of(name, strlen(name), file); /* names hold '/' and ':' */
     store_lock();
-    store_save("images", file, image);
+    store_save(kind, file, image);
     store_unlock();
 }
 
-static int image_inspect(struct arguments *arguments) {
+int image_inspect_in(const char *kind, struct arguments *arguments) {
     expect_words(arguments, 1, "image inspect IMAGE");
-    json_t *image cc_cleanup(cc_json_decref_p) = store_resolve("images", arguments->words[0]);
+    json_t *image cc_cleanup(cc_json_decref_p) = store_resolve(kind, arguments->words[0]);
     if (!image)
         die("image \"%s\": not found in any backend", arguments->words[0]);
     fault_leave();
@@ -34,7 +34,7 @@ static int image_inspect(struct arguments *arguments) {
 }
 
 /* There is no outside: every reference can be had, unless its name says otherwise. */
-static int image_pull(struct arguments *arguments) {
+int image_pull_in(const char *kind, struct arguments *arguments) {
     take_flag(arguments, "--force");
     expect_words(arguments, 1, "image pull [--force] REF");
     const char *ref = arguments->words[0];
@@ -43,7 +43,7 @@ static int image_pull(struct arguments *arguments) {
     fault_middle();
     char digest[CC_DIGEST_BYTES];
     cc_digest_of(ref, strlen(ref), digest);
-    store_image(ref, cc_text_starts_with(ref, "http") ? "cloudimg" : "oci", digest, 1 << 20);
+    store_image(kind, ref, cc_text_starts_with(ref, "http") ? "cloudimg" : "oci", digest, 1 << 20);
     fault_leave();
     return 0;
 }
@@ -68,16 +68,16 @@ static int image_import(struct arguments *arguments) {
     cc_sha256_free(hash);
     cc_digest_format(sum, digest);
     fault_middle();
-    store_image(arguments->words[0], "cloudimg", digest, size);
+    store_image("images", arguments->words[0], "cloudimg", digest, size);
     fault_leave();
     return 0;
 }
 
 int image_main(const char *verb, struct arguments *arguments) {
     if (strcmp(verb, "inspect") == 0)
-        return image_inspect(arguments);
+        return image_inspect_in("images", arguments);
     if (strcmp(verb, "pull") == 0)
-        return image_pull(arguments);
+        return image_pull_in("images", arguments);
     if (strcmp(verb, "import") == 0)
         return image_import(arguments);
     die("unknown command \"image %s\"", verb);

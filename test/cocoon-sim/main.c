@@ -1,5 +1,6 @@
 #include "sim.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 
@@ -63,6 +64,8 @@ int main(int argc, char **argv) {
         return guest_main(argv[2]);
     if (argc == 3 && strcmp(argv[1], "net-daemon") == 0)
         return network_daemon_main(argv[2]);
+    if (cc_text_starts_with(program_invocation_short_name, "cocoon-macos"))
+        return macos_main(argc - 1, argv + 1);
     if (argc < 3)
         die("usage: cocoon vm|snapshot|image VERB ...");
     char *verb cc_cleanup(cc_free_p) = cc_xasprintf("%s.%s", argv[1], argv[2]);

@@ -63,7 +63,18 @@ static void ensure_bridge(void) {
         die("bridge %s could not be made (needs CAP_NET_ADMIN)", bridge());
 }
 
-json_t *nics_new(int count, const char *vm_id) {
+static void make_static(json_t *nic) {
+    char *ip cc_cleanup(cc_free_p) = lease_grant(cc_json_text(nic, "mac"));
+    char gateway[64];
+    json_t *network = json_object();
+    snprintf(gateway, sizeof gateway, "%s.1", subnet());
+    cc_json_set_text(network, "ip", ip);
+    cc_json_set_text(network, "gateway", gateway);
+    cc_json_set_int(network, "prefix", 24);
+    cc_json_set_new(nic, "network", network);
+}
+
+json_t *nics_new(int count, const char *vm_id, const char *network) {
     json_t *nics = json_array();
     for (int i = 0; i < count; i++) {
         unsigned char random[4];
@@ -77,6 +88,8 @@ json_t *nics_new(int count, const char *vm_id) {
         cc_json_set_text(nic, "mac", text);
         cc_json_set_int(nic, "num_queues", 2);
         cc_json_set_int(nic, "queue_size", 256);
+        if (cc_text_starts_with(cc_text_or(network, ""), "static"))
+            make_static(nic);
         json_array_append_new(nics, nic);
     }
     return nics;

@@ -1,4 +1,6 @@
-/* cocoon-sim plays the `cocoon` CLI of a VM host (contract/06) for tests and the demo: state on disk, each VM a process
+/* Called as `cocoon-macos` (a link of that name) it plays that CLI too: macos.c.
+ *
+ * cocoon-sim plays the `cocoon` CLI of a VM host (contract/06) for tests and the demo: state on disk, each VM a process
  * in its own network namespace whose memory is a counter that only grows, real export archives, and faults on demand.
  *
  * It is a short-lived program: what cannot go on ends with die(). Environment:
@@ -67,6 +69,9 @@ void guest_dir(char path[PATH_BYTES], const json_t *vm);
 uint64_t guest_memory_word(const json_t *vm, size_t index);
 /* Entry of the guest process: `cocoon-sim guest <directory>`. */
 int guest_main(const char *directory);
+/* A Windows guest has a SAC on its console: `i` lists its networks, `i N IP MASK GATEWAY` sets one (contract/06 7).
+ * They are lines "<number> <ip>" of the file sac.nets in its folder. */
+void console_make_nets(const char *directory, size_t nics);
 /* Fresh memory and disk for a VM that boots, counter at `counter`. */
 void guest_make_files(const json_t *vm, uint64_t counter);
 
@@ -81,7 +86,8 @@ char *lease_grant(const char *mac);
 bool lease_release(const char *mac);
 /* `cocoon-sim net-daemon SOCKET`: the control socket of cocoon-net (contract/06 9.2). */
 int network_daemon_main(const char *socket_path);
-json_t *nics_new(int count, const char *vm_id);
+/* NICs of a network whose name begins with "static" have a static address (a `network` object), the others DHCP. */
+json_t *nics_new(int count, const char *vm_id, const char *network);
 
 /* --- archive.c --------------------------------------------------------------------------------------------------- */
 /* Writes snapshot.json (envelope) and the files of directory as a tar on out (contract/05 chapter 5). */
@@ -105,6 +111,11 @@ void expect_words(const struct arguments *arguments, int count, const char *usag
 int vm_main(const char *verb, struct arguments *arguments);
 int snapshot_main(const char *verb, struct arguments *arguments);
 int image_main(const char *verb, struct arguments *arguments);
+/* The words after `cocoon-macos`: "vm run ...", contract/06 chapter 10. */
+int macos_main(int argc, char **argv);
+/* Presence and pull of the images of one CLI: "images", "macos-images". */
+int image_inspect_in(const char *kind, struct arguments *arguments);
+int image_pull_in(const char *kind, struct arguments *arguments);
 
 /* Prints indented JSON and a line end. */
 void print_json(const json_t *value);

@@ -117,6 +117,11 @@ static void set_cgroup_options(json_t *config, struct arguments *arguments) {
 }
 
 static void boot(json_t *vm) {
+    if (cc_json_bool(cc_json_member(vm, "config"), "windows")) {
+        char directory[PATH_BYTES];
+        guest_dir(directory, vm);
+        console_make_nets(directory, json_array_size(json_object_get(vm, "network_configs")));
+    }
     guest_start(vm);
     char *now cc_cleanup(cc_free_p) = now_text();
     cc_json_set_text(vm, "started_at", now);
@@ -160,7 +165,7 @@ static int vm_run(struct arguments *arguments) {
         cc_json_set_bool(config, "windows", true);
     if (no_direct_io)
         cc_json_set_bool(config, "no_direct_io", true);
-    cc_json_set_new(vm, "network_configs", nics_new(1, cc_json_text(vm, "id")));
+    cc_json_set_new(vm, "network_configs", nics_new(1, cc_json_text(vm, "id"), cc_json_text(config, "network")));
     store_lock();
     save(vm, "created");
     store_unlock();
@@ -235,7 +240,8 @@ static int vm_clone(struct arguments *arguments) {
         cc_json_set_bool(config, "no_direct_io", true);
     inherit(config, snapshot);
     int64_t count = number_of("--nics", nics, 0, 8, cc_json_int(snapshot, "nics", 1));
-    cc_json_set_new(vm, "network_configs", nics_new((int)count, cc_json_text(vm, "id")));
+    cc_json_set_new(vm, "network_configs",
+                    nics_new((int)count, cc_json_text(vm, "id"), cc_json_text(config, "network")));
     guest_dir(directory, vm);
     copy_files(files, directory);
     boot(vm);
@@ -316,7 +322,9 @@ static int vm_net(struct arguments *arguments) {
     if (!guest_is_alive(vm))
         die("net: vm %s is not running", arguments->words[0]);
     fault_middle();
-    cc_json_set_new(vm, "network_configs", nics_new((int)count, cc_json_text(vm, "id")));
+    cc_json_set_new(
+        vm, "network_configs",
+        nics_new((int)count, cc_json_text(vm, "id"), cc_json_text(cc_json_member(vm, "config"), "network")));
     store_lock();
     save(vm, "running");
     store_unlock();

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -14,20 +15,38 @@ struct vk_console_stream {
     int fd;
 };
 
+/* The folder's path may be longer than the address of a socket: it is reached through its descriptor then. */
+static int fill_address(const char *path, int *folder, struct sockaddr_un *ret, struct cc_err *err) {
+    const char *slash = strrchr(path, '/');
+
+    *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+    if (strlen(path) < sizeof ret->sun_path) {
+        memcpy(ret->sun_path, path, strlen(path) + 1);
+        return 0;
+    }
+    char *directory cc_cleanup(cc_free_p) = cc_xstrndup(path, slash ? (size_t)(slash - path) : 0);
+
+    *folder = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (*folder < 0)
+        return cc_err_errno(err, errno, "open %s", directory);
+    snprintf(ret->sun_path, sizeof ret->sun_path, "/proc/self/fd/%d/%.60s", *folder, slash + 1);
+    return 0;
+}
+
 static int connect_to(int fd, const char *path, struct cc_err *err) {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int folder cc_cleanup(cc_fd_close_p) = -1;
+    struct sockaddr_un address;
     int failure = 0;
     socklen_t failure_bytes = sizeof failure;
+    int rc = fill_address(path, &folder, &address, err);
 
-    if (strlen(path) >= sizeof address.sun_path)
-        return cc_err_set(err, CC_INVALID, "console socket %s: path is longer than %zu bytes", path,
-                          sizeof address.sun_path - 1);
-    memcpy(address.sun_path, path, strlen(path) + 1);
+    if (rc != 0)
+        return rc;
     if (connect(fd, (const struct sockaddr *)&address, sizeof address) == 0)
         return 0;
     if (errno != EINPROGRESS && errno != EINTR)
         return cc_err_errno(err, errno, "connect console socket %s", path);
-    int rc = cc_io_wait(fd, CC_IO_WRITE, err);
+    rc = cc_io_wait(fd, CC_IO_WRITE, err);
     if (rc != 0)
         return cc_err_wrap(err, "connect console socket %s", path), rc;
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &failure, &failure_bytes) != 0)

@@ -119,13 +119,13 @@ class Suite:
     def exec(self, *command, flags=(), **options):
         return self.kubectl("exec", *flags, POD, "--", "guest", *command, **options)
 
-    def connect(self, certificate=None):
-        raw = socket.create_connection((f"{self.node.subnet}.1", self.node.kubelet_port), timeout=30)
+    def connect(self, certificate=None, port=None):
+        raw = socket.create_connection((f"{self.node.subnet}.1", port or self.node.kubelet_port), timeout=30)
         return self.certificates.context(certificate).wrap_socket(raw)
 
-    def request(self, path, certificate=None, token=None, method="GET"):
+    def request(self, path, certificate=None, token=None, method="GET", port=None):
         """Status and body, straight from the node."""
-        with self.connect(certificate) as connection:
+        with self.connect(certificate, port) as connection:
             bearer = f"Authorization: Bearer {token}\r\n" if token else ""
             connection.sendall(f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n{bearer}\r\n"
                                .encode())

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pathlib
+import signal
 import socket
 import struct
 import subprocess
@@ -223,6 +224,103 @@ class Suite(kubelet_suite.Suite):
         expect("/pods", names, sorted(self.cluster.pods()))
         running = json.loads(self.request("/runningpods/", "apiserver")[1])["items"]
         expect("/runningpods/", sorted(p["metadata"]["name"] for p in running), names)
+
+    def test_revoked(self):
+        """A token of an account that is gone is nobody's."""
+        token = self.token("revoked", ["--verb=get", "--resource=nodes/metrics"])
+        self.cluster.kubectl("delete", "serviceaccount", "revoked")
+        expect("/metrics/resource", self.request("/metrics/resource", token=token)[0], 401)
+
+    def test_review_fails(self):
+        """An API server that does not answer: nobody gets in who was not let in before."""
+        pid = int((self.cluster.dir / "kube/kube-apiserver.pid").read_text())
+        token = self.token("unreviewed", ["--verb=get,create", "--resource=nodes/metrics,nodes/proxy"])
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            with concurrent.futures.ThreadPoolExecutor() as pool:
+                by_token = pool.submit(self.request, "/metrics/resource", token=token)
+                by_certificate = pool.submit(self.request, "/pods", "apiserver", method="PATCH")
+                run = pool.submit(self.request, f"/exec/default/{POD}/agent?command=guest&command=true&output=1", token=token,
+                                  method="POST")
+                for what, answer in (("by token", by_token), ("by certificate", by_certificate), ("exec", run)):
+                    expect(what, answer.result()[0], 500)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        wait("the API server is back", 30, lambda: self.cluster.node_is_ready(self.node.name))
+        wait("reviews are back", 30, lambda: self.request("/metrics/resource", token=token)[0] == 200)
+
+    def test_crowd(self):
+        """A thousand connections: 256 are served, the others are turned away, and nothing stays behind."""
+        def memory():
+            text = pathlib.Path(f"/proc/{self.node.vk.pid}/status").read_text()
+            return int(next(line.split()[1] for line in text.splitlines() if line.startswith("VmRSS:")))
+
+        before, crowd, turned_away = memory(), [], 0
+        try:
+            for _ in range(1000):
+                connection = socket.create_connection((f"{self.node.subnet}.1", self.node.kubelet_port), timeout=10)
+                crowd.append(connection)
+            most = memory()
+
+            def answered():
+                try:
+                    with self.connect("apiserver") as late:
+                        return late.recv(100)
+                except OSError:
+                    return None
+            turned_away = sum(1 for _ in range(3) if (answered() or b"HTTP/1.1 503").startswith(b"HTTP/1.1 503"))
+        finally:
+            for connection in crowd:
+                connection.close()
+        expect("late ones that were turned away", turned_away, 3)
+        if most - before > 64 << 10:
+            raise Mismatch(f"memory grew from {before} kB to {most} kB")
+        wait("served again", 30, lambda: self.request("/healthz", "apiserver")[0] == 200)
+
+    # --- facts of the API server on which the node's status rests -------------------------------------------------------
+    def test_status_patch(self):
+        self.cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "patched"},
+                            "spec": {"nodeName": "no-such-node", "containers": [{"name": "agent", "image": "x"}]}})
+
+        def patch(status):
+            done = self.kubectl("patch", "pod", "patched", "--subresource=status", "--type=strategic", "-p",
+                                json.dumps({"status": status}))
+            return done.returncode, done.stderr.decode()
+
+        def status():
+            have = self.cluster.get("pod", "patched")["status"]
+            return have.get("podIP"), [ip["ip"] for ip in have.get("podIPs", [])]
+        expect("first", patch({"podIP": "10.0.0.1", "conditions": [{"type": "PodScheduled", "status": "True"}]})[0], 0)
+        expect("changed", (patch({"podIP": "10.0.0.2", "conditions": [{"type": "Ready", "status": "True"}]})[0], status()),
+               (0, ("10.0.0.2", ["10.0.0.2"])))
+        kept = {c["type"] for c in self.cluster.get("pod", "patched")["status"]["conditions"]}
+        expect("conditions", {"PodScheduled", "Ready"} <= kept, True)
+        kubelet_suite.vector("08-10.32", "test_status_patch")
+        code, text = patch({"podIP": "10.0.0.3", "podIPs": [{"ip": "10.0.0.3"}]})
+        if code == 0 or "Invalid value" not in text:
+            raise Mismatch(f"podIP with podIPs: {code} {text}")
+        kubelet_suite.vector("08-10.33", "test_status_patch")
+        expect("podIP null alone", (patch({"podIP": None})[0], status()), (0, ("10.0.0.2", ["10.0.0.2"])))
+        expect("both null", (patch({"podIP": None, "podIPs": None})[0], status()), (0, (None, [])))
+        kubelet_suite.vector("08-10.34", "test_status_patch")
+        self.cluster.kubectl("delete", "pod", "patched", "--force", "--grace-period=0")
+
+    def test_port(self):
+        """The port that another node listens on and its Node names, for each value of VK_KUBELET_PORT."""
+        for number, (value, want) in enumerate((("0", 10250), ("65536", 10250), ("-1", 10250), ("abc", 10250), ("", 10250),
+                                                ("10350", 10350))):
+            other = kubelet_suite.Node(self.cluster, 20 + number)
+            other.vk.env["VK_KUBELET_PORT"] = value
+            try:
+                other.start()
+                node = wait(f"node {other.name}", 20, lambda other=other: self.cluster.get("node", other.name))
+                expect("advertised", node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"], want)
+                expect("answer", self.request("/healthz", port=want)[0], 401)
+            finally:
+                other.vk.stop()
+                other.net.kill()
+            self.cluster.kubectl("delete", "node", other.name)
+        kubelet_suite.vector("08-10.1", "test_port")
 
 
 if __name__ == "__main__":

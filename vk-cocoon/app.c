@@ -31,6 +31,7 @@
 #include "provider/provider.h"
 #include "runtime/cocoon_cli.h"
 #include "runtime/macos_cli.h"
+#include "snapshots/peers.h"
 #include "snapshots/snapshots.h"
 
 struct app {
@@ -52,6 +53,7 @@ struct app {
     struct vk_cocoon_cli *cli;
     struct vk_macos_cli *macos;
     struct vk_host_network *network;
+    struct vk_peers *peers;
     struct vk_snapshots *snapshots;
     struct cc_event_recorder *provider_events, *pod_events;
     struct vk_provider *provider;
@@ -234,15 +236,36 @@ static int open_registry(struct app *app, struct cc_err *err) {
     return CC_OK;
 }
 
+/* Bound before the first API write, as the others are. */
+static int open_peers(struct app *app, struct cc_err *err) {
+    struct vk_peers_options options = {
+        .kube = &app->kube,
+        .runtime = vk_cocoon_cli_port(app->cli),
+        .store_directory = app->options.snapshot_directory,
+        .port = app->options.peer_port,
+    };
+    app->peers = vk_peers_new(app->loop, &options);
+    int rc = vk_peers_listen(app->peers, app->options.peer_addr, err);
+    return rc ? cc_err_wrap(err, "VK_PEER_ADDR=\"%s\"", app->options.peer_addr) : CC_OK;
+}
+
 static int open_snapshots(struct app *app, struct cc_err *err) {
     struct vk_snapshots_options options = {
         .runtime = vk_cocoon_cli_port(app->cli),
         .registry = app->http_registry ? &app->registry : NULL,
         .node_name = app->options.node_name,
         .spool_directory = cc_arena_printf(&app->arena, "%s/spool", app->options.staging_directory),
+        .knobs = {.zstd_level = app->options.zstd_level,
+                  .chunk_mib = app->options.chunk_size_mib,
+                  .concurrency = app->options.transfer_concurrency,
+                  .budget_mib = app->options.memory_budget_mib},
+        .pull_budget_mib = app->options.pull_budget_mib,
+        .staging_directory = app->options.staging_directory,
+        .peers = vk_peers_port(app->peers),
     };
     int rc = vk_snapshots_new(app->loop, &options, &app->snapshots, err);
-    return rc ? cc_err_wrap(err, "VK_STAGING_DIR=\"%s\"", app->options.staging_directory) : CC_OK;
+    return rc ? cc_err_wrap(err, "snapshots (VK_STAGING_DIR=\"%s\", SNAPSHOT_*)", app->options.staging_directory)
+              : CC_OK;
 }
 
 static int open_host(struct app *app, struct cc_err *err) {
@@ -263,7 +286,8 @@ static int open_host(struct app *app, struct cc_err *err) {
     struct vk_host_network_options network = {.leases_path = options->leases_path,
                                               .control_socket = options->control_socket};
     app->network = vk_host_network_new(app->loop, &network);
-    return open_snapshots(app, err);
+    int rc = open_peers(app, err);
+    return rc ? rc : open_snapshots(app, err);
 }
 
 static void open_provider(struct app *app, bool is_list_whole) {
@@ -409,6 +433,7 @@ static void stop_parts(struct app *app) {
     vk_provider_free(app->provider);
     vk_node_controller_free(app->node);
     vk_snapshots_free(app->snapshots);
+    vk_peers_free(app->peers);
     cc_event_recorder_free(app->pod_events);
     cc_event_recorder_free(app->provider_events);
     cc_http_server_free(app->server);

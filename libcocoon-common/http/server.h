@@ -70,6 +70,7 @@ struct cc_http_server_response {
     const char *content_type; /* default text/plain; charset=utf-8; a literal */
     struct cc_buf body;
     struct cc_buf headers;             /* private: cc_http_server_set_header */
+    struct cc_buf trailers;            /* private: cc_http_server_set_trailer */
     struct cc_http_exchange *exchange; /* private: of a streamed body */
 };
 /* Adds a header. name is a token; a value with control characters is not sent. Content-Type, Content-Length,
@@ -85,6 +86,9 @@ CC_YIELDS CC_MUST_USE int cc_http_server_stream(struct cc_http_server_response *
 CC_YIELDS CC_MUST_USE int cc_http_server_write(struct cc_http_server_response *response, const void *bytes,
                                                size_t count, struct cc_err *err);
 void cc_http_server_abort(struct cc_http_server_response *response);
+/* A field that follows the last chunk of a streamed body without a length, any time before the handler returns.
+ * Announce it with the header Trailer before cc_http_server_stream. Rules of cc_http_server_set_header. */
+void cc_http_server_set_trailer(struct cc_http_server_response *response, const char *name, const char *value);
 
 /* Answers 101 with the headers that were set (Connection: Upgrade is added) and gives the connection's bytes; no time
  * limit but the caller's scopes. The connection ends when the handler returns. The reader gives what has been received

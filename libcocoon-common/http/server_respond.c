@@ -31,6 +31,7 @@ void cc_http_response_init(struct cc_http_server_response *response) {
 void cc_http_response_done(struct cc_http_server_response *response) {
     cc_buf_done(&response->body);
     cc_buf_done(&response->headers);
+    cc_buf_done(&response->trailers);
 }
 
 void cc_http_response_text(struct cc_http_server_response *response, int status, const char *text) {
@@ -47,12 +48,20 @@ static bool has_control_characters(const char *text) {
     return false;
 }
 
-void cc_http_server_set_header(struct cc_http_server_response *response, const char *name, const char *value) {
-    if (!response->headers.data)
-        cc_buf_init(&response->headers, RESPONSE_HEAD_BYTES_MAX);
+static void add_field(struct cc_buf *fields, const char *name, const char *value) {
+    if (!fields->data)
+        cc_buf_init(fields, RESPONSE_HEAD_BYTES_MAX);
     /* A line end in a value would let its author write headers, or a whole response, of their own. */
     if (!has_control_characters(value))
-        cc_buf_printf(&response->headers, "%s: %s\r\n", name, value);
+        cc_buf_printf(fields, "%s: %s\r\n", name, value);
+}
+
+void cc_http_server_set_header(struct cc_http_server_response *response, const char *name, const char *value) {
+    add_field(&response->headers, name, value);
+}
+
+void cc_http_server_set_trailer(struct cc_http_server_response *response, const char *name, const char *value) {
+    add_field(&response->trailers, name, value);
 }
 
 /* RFC 9110 5.6.7; without the C library's locale. */
@@ -213,6 +222,18 @@ bool cc_http_server_client_has_gone(const struct cc_http_server_response *respon
     return poll(&look, 1, 0) > 0 && (look.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
+static int send_last_chunk(struct cc_http_exchange *exchange, const struct cc_http_server_response *response,
+                           struct cc_err *err) {
+    struct cc_buf out cc_cleanup(cc_buf_done);
+    cc_buf_init(&out, RESPONSE_HEAD_BYTES_MAX + 8);
+    cc_buf_puts(&out, "0\r\n");
+    if (response->trailers.data)
+        cc_buf_append(&out, response->trailers.data, response->trailers.len);
+    cc_buf_puts(&out, "\r\n");
+    int rc = cc_buf_check(&out, "response trailers", err);
+    return rc != 0 ? rc : send_bytes(exchange, out.data, out.len, err);
+}
+
 int cc_http_respond(struct cc_http_exchange *exchange, struct cc_http_server_response *response, struct cc_err *err) {
     if (exchange->is_upgraded)
         return 0;
@@ -222,7 +243,7 @@ int cc_http_respond(struct cc_http_exchange *exchange, struct cc_http_server_res
     if (exchange->failed)
         return cc_err_set(err, CC_IO, "the response was aborted");
     if (exchange->is_chunked && !exchange->is_head)
-        return send_bytes(exchange, "0\r\n\r\n", 5, err);
+        return send_last_chunk(exchange, response, err);
     if (exchange->left > 0 && !exchange->is_head)
         return cc_err_set(err, CC_IO, "the response is shorter than announced");
     return 0;

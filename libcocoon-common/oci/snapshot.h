@@ -64,6 +64,13 @@ CC_YIELDS CC_MUST_USE int cc_snapshot_identify(const struct cc_registry *registr
                                                const char *tag, struct cc_arena *arena,
                                                struct cc_snapshot_identity *ret, struct cc_err *err);
 
+struct cc_snapshot_config; /* oci/snapshot_config.h */
+/* As cc_snapshot_identify, with all that the config blob says; texts in the arena. */
+CC_YIELDS CC_MUST_USE int cc_snapshot_describe(const struct cc_registry *registry, const char *repository,
+                                               const char *tag, struct cc_arena *arena,
+                                               struct cc_snapshot_identity *ret, struct cc_snapshot_config *ret_config,
+                                               struct cc_err *err);
+
 struct cc_snapshot_push_options {
     const char *repository, *tag;
     const char *base_image;         /* NULL or "" = no annotation */

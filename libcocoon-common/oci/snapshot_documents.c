@@ -76,23 +76,39 @@ int cc_snapshot_fetch_config(const struct cc_registry *registry, const char *rep
     return rc ? rc : cc_snapshot_config_parse(bytes.data, bytes.len, arena, ret, err);
 }
 
-int cc_snapshot_identify(const struct cc_registry *registry, const char *repository, const char *tag,
-                         struct cc_arena *arena, struct cc_snapshot_identity *ret, struct cc_err *err) {
+int cc_snapshot_describe(const struct cc_registry *registry, const char *repository, const char *tag,
+                         struct cc_arena *arena, struct cc_snapshot_identity *ret,
+                         struct cc_snapshot_config *ret_config, struct cc_err *err) {
     struct cc_manifest *manifest cc_cleanup(cc_manifest_free_p) = NULL;
-    struct cc_arena scratch cc_cleanup(cc_arena_done) = {0};
-    struct cc_snapshot_config config;
     bool is_index = false;
     int rc = cc_snapshot_fetch_manifest(registry, repository, tag, &is_index, &manifest, err);
     if (rc == 0)
-        rc = cc_snapshot_fetch_config(registry, repository, &manifest->config, &scratch, &config, err);
+        rc = cc_snapshot_fetch_config(registry, repository, &manifest->config, arena, ret_config, err);
     if (rc) {
         cc_err_wrap(err, "snapshot %s:%s", repository, tag);
         return rc;
     }
     *ret = (struct cc_snapshot_identity){
-        .snapshot_id = cc_arena_strdup(arena, config.snapshot_id),
+        .snapshot_id = ret_config->snapshot_id,
         .base_image = cc_arena_strdup(arena, cc_strmap_text(&manifest->annotations, CC_ANNOTATION_BASE_IMAGE)),
         .from_node = cc_arena_strdup(arena, cc_strmap_text(&manifest->annotations, CC_ANNOTATION_FROM_NODE)),
+    };
+    return 0;
+}
+
+int cc_snapshot_identify(const struct cc_registry *registry, const char *repository, const char *tag,
+                         struct cc_arena *arena, struct cc_snapshot_identity *ret, struct cc_err *err) {
+    /* Sparse maps may take megabytes: the caller's arena gets the three texts only. */
+    struct cc_arena scratch cc_cleanup(cc_arena_done) = {0};
+    struct cc_snapshot_config config;
+    struct cc_snapshot_identity identity;
+    int rc = cc_snapshot_describe(registry, repository, tag, &scratch, &identity, &config, err);
+    if (rc)
+        return rc;
+    *ret = (struct cc_snapshot_identity){
+        .snapshot_id = cc_arena_strdup(arena, identity.snapshot_id),
+        .base_image = cc_arena_strdup(arena, identity.base_image),
+        .from_node = cc_arena_strdup(arena, identity.from_node),
     };
     return 0;
 }

@@ -144,7 +144,7 @@ class Node:
             VK_NODE_IP=f"{self.subnet}.1", VK_COCOON_BIN=str(sim), VK_LEASES_PATH=str(self.root / "net/leases.json"),
             VK_COCOON_NET_CONTROL_SOCKET=str(self.socket), VK_STAGING_DIR=str(self.dir / "staging"),
             VK_COCOON_SNAPSHOT_DIR=str(self.root / "snapshot/localfile"), VK_KUBELET_PORT=str(self.kubelet_port),
-            VK_METRICS_ADDR=f"127.0.0.1:{self.metrics_port}", VK_NODE_CPU="256", VK_NODE_MEM="1Ti",
+            VK_METRICS_ADDR=f"127.0.0.1:{self.metrics_port}", VK_PEER_ADDR=f"{self.subnet}.1:12501", VK_NODE_CPU="256", VK_NODE_MEM="1Ti",
             VK_NODE_STORAGE="10Ti", VK_LOG_LEVEL=os.environ.get("VK_LOG_LEVEL", "info"))
         self.net = Daemon(f"cocoon-net-{number}", [sim, "net-daemon", self.socket], self.env, self.dir / "cocoon-net.log")
         self.vk = Daemon(f"vk-cocoon-{number}", [cluster.build / "vk-cocoon"], vk_env, self.dir / "vk-cocoon.log")

@@ -1188,6 +1188,7 @@ def refused(world, program, environment, arguments, status, *patterns, seconds=1
     if program == "vk-cocoon":
         root = world.dir / "refused"
         base.update(COCOON_ROOT_DIR=str(root), VK_STAGING_DIR=str(root / "staging"), VK_METRICS_ADDR="127.0.0.1:0",
+                    VK_PEER_ADDR="127.0.0.1:12501",
                     VK_COCOON_BIN=str(world.build / "cocoon-sim"), VK_NODE_NAME="refused", VK_NODE_IP="127.0.0.1")
     for key, value in environment.items():
         if value is None:

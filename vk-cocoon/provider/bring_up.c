@@ -116,7 +116,8 @@ static int restore(struct vk_provider *provider, struct vk_bring_up *bring_up, s
     struct vk_wake_source source;
     int rc;
 
-    rc = vk_wake_source_resolve(provider, bring_up->spec.vm_name, arena, &source, err);
+    rc = vk_wake_source_resolve(provider, bring_up->pod->base.meta.namespace, bring_up->spec.vm_name, arena, &source,
+                                err);
     if (rc != 0) {
         bring_up->pull_failed = true;
         return rc;
@@ -125,7 +126,8 @@ static int restore(struct vk_provider *provider, struct vk_bring_up *bring_up, s
     bring_up->source_image = cc_arena_strdup(arena, source.record->image);
     rc = ensure_base_image(provider, source.record, err);
     if (rc == 0)
-        rc = clone_vm(provider, bring_up, source.snapshot, "", !cc_text_is_empty(source.record->image), err);
+        rc = clone_vm(provider, bring_up, source.snapshot, source.directory,
+                      *source.directory || !cc_text_is_empty(source.record->image), err);
     vk_wake_source_release(provider, &source);
     return rc;
 }

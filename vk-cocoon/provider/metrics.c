@@ -18,6 +18,7 @@ static const char *const kind_result[] = {"kind", "result", NULL};
 static const double boot_bounds[] = {0.5, 1, 2, 5, 10, 30, 60, 120, 300};
 static const double save_bounds[] = {1, 2, 5, 10, 30, 60, 120};
 static const double transfer_bounds[] = {1, 5, 10, 30, 60, 120, 300};
+static const double peer_bounds[] = {1, 2.5, 5, 7.5, 10, 15, 30, 60, 120};
 static const double attempt_bounds[] = {1, 2, 5, 10, 20, 40, 60};
 static const double probe_bounds[] = {0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5};
 
@@ -35,6 +36,9 @@ static void declare_transfers(struct cc_metrics *metrics, struct vk_provider_met
         HISTOGRAM("snapshot_push_duration_seconds", "Time to push a snapshot.", by_namespace, transfer_bounds);
     ret->pull_seconds =
         HISTOGRAM("snapshot_pull_duration_seconds", "Time to pull a snapshot.", no_labels, transfer_bounds);
+    ret->peer_restore = COUNTER("snapshot_peer_restore_total", "Snapshots fetched from other nodes.", by_result);
+    ret->peer_seconds = HISTOGRAM("snapshot_peer_restore_duration_seconds", "Time to fetch a snapshot from a node.",
+                                  by_namespace, peer_bounds);
     ret->snapshot_verify = COUNTER("snapshot_verify_total", "Local snapshots compared with the registry.", by_result);
     ret->clone_from_dir = COUNTER("clone_from_dir_total", "Clones from a host directory.", by_result);
 }

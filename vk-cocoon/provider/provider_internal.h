@@ -129,10 +129,10 @@ struct vk_task {
 
 struct vk_provider_metrics {
     struct cc_metric *pod_lifecycle, *vm_boot_seconds, *snapshot_save, *snapshot_push, *snapshot_pull, *save_seconds,
-        *push_seconds, *pull_seconds, *snapshot_verify, *clone_from_dir, *lease_release, *wake_renew_nudge,
-        *hibernate_evidence, *hibernate, *wake, *wake_ip_wait, *post_clone, *post_clone_attempts, *probe_seconds,
-        *vm_table_size, *orphan_vm, *inspect_transient_fail, *evict_failure, *adopt_by_name, *stale_create,
-        *startup_resume;
+        *push_seconds, *pull_seconds, *peer_restore, *peer_seconds, *snapshot_verify, *clone_from_dir, *lease_release,
+        *wake_renew_nudge, *hibernate_evidence, *hibernate, *wake, *wake_ip_wait, *post_clone, *post_clone_attempts,
+        *probe_seconds, *vm_table_size, *orphan_vm, *inspect_transient_fail, *evict_failure, *adopt_by_name,
+        *stale_create, *startup_resume;
 };
 
 struct vk_provider {
@@ -351,15 +351,17 @@ bool vk_needs_nic_drop(const struct cc_vm_spec *spec);
 
 /* wake_source.c, chapter 7 */
 struct vk_wake_source {
-    const char *snapshot; /* local name to clone from */
-    const char *label;    /* for the Woken event */
+    const char *snapshot;  /* local name to clone from; "" when there is a directory */
+    const char *directory; /* of a peer restore; "" = none */
+    const char *label;     /* for the Woken event */
     struct vk_snapshot_record *record;
-    bool release; /* an import: removed after the clone */
+    bool release; /* an import or a directory: removed after the clone */
 };
-CC_YIELDS CC_MUST_USE int vk_wake_source_resolve(struct vk_provider *provider, const char *vm_name,
-                                                 struct cc_arena *arena, struct vk_wake_source *ret,
-                                                 struct cc_err *err);
-void vk_wake_source_release(struct vk_provider *provider, struct vk_wake_source *source);
+/* namespace: of the pod, for metrics. */
+CC_YIELDS CC_MUST_USE int vk_wake_source_resolve(struct vk_provider *provider, const char *namespace,
+                                                 const char *vm_name, struct cc_arena *arena,
+                                                 struct vk_wake_source *ret, struct cc_err *err);
+CC_YIELDS void vk_wake_source_release(struct vk_provider *provider, struct vk_wake_source *source);
 /* Removes local <vm> and fork-<vm>, failures logged, detached from cancellation (10 s each). UNAVAILABLE when something
  * is left that nothing would notice later: the baseline of forks (a dead main must never be forked, mission), and
  * without a registry the copy of the guest too. */

@@ -113,14 +113,38 @@ static int pull(struct vk_provider *provider, const char *vm_name, struct cc_are
     return 0;
 }
 
-int vk_wake_source_resolve(struct vk_provider *provider, const char *vm_name, struct cc_arena *arena,
-                           struct vk_wake_source *ret, struct cc_err *err) {
+/* Best effort: false leads to the pull. */
+static bool fetch_from_peer(struct vk_provider *provider, const char *namespace, const char *vm_name,
+                            struct cc_arena *arena, struct vk_wake_source *ret) {
+    struct cc_mono start = cc_now_mono();
+    struct vk_peer_source source;
+    struct cc_err err = {0};
+    bool was_tried = false;
+    int rc = vk_snapshots_peer_restore(provider->options.snapshots, vm_name, arena, &source, &was_tried, &err);
+
+    if (was_tried)
+        vk_count1(provider->metrics.peer_restore, rc == 0 ? "ok" : "failed");
+    if (rc != 0) {
+        if (rc != CC_UNSUPPORTED)
+            cc_log_warn("no snapshot from a peer, it is pulled", CC_KV("vm", vm_name), CC_KV("error", err.msg));
+        return false;
+    }
+    vk_observe_since(provider->metrics.peer_seconds, start, namespace);
+    ret->directory = source.directory;
+    ret->record = source.record;
+    ret->label = cc_arena_printf(arena, "peer %s", source.node);
+    ret->release = true;
+    return true;
+}
+
+int vk_wake_source_resolve(struct vk_provider *provider, const char *namespace, const char *vm_name,
+                           struct cc_arena *arena, struct vk_wake_source *ret, struct cc_err *err) {
     const struct vk_runtime *runtime = &provider->options.runtime;
     struct vk_snapshot_record *local cc_cleanup(vk_snapshot_record_free_p) = NULL;
     enum local_verdict verdict = LOCAL_ABSENT;
     int rc;
 
-    *ret = (struct vk_wake_source){0};
+    *ret = (struct vk_wake_source){.snapshot = "", .directory = ""};
     rc = runtime->ops->snapshot_inspect(runtime->ctx, vm_name, &local, err);
     if (rc != 0 && rc != CC_NOT_FOUND)
         return cc_err_wrap(err, "inspect local snapshot %s", vm_name);
@@ -136,6 +160,10 @@ int vk_wake_source_resolve(struct vk_provider *provider, const char *vm_name, st
     }
     if (verdict == LOCAL_STALE)
         cc_ignore(vk_local_snapshots_remove(provider, vm_name, NULL), "logged; what is left is verified again");
+    if (fetch_from_peer(provider, namespace, vm_name, arena, ret))
+        return 0;
+    if (cc_fiber_is_canceled())
+        return cc_err_set(err, CC_CANCELED, "restore %s was cancelled", vm_name);
     return pull(provider, vm_name, arena, ret, err);
 }
 
@@ -157,6 +185,10 @@ void vk_wake_source_release(struct vk_provider *provider, struct vk_wake_source 
     if (!source->release)
         return;
     source->release = false;
+    if (*source->directory) {
+        vk_snapshots_drop_staged(provider->options.snapshots, source->directory);
+        return;
+    }
     struct removal *removal = CC_NEW(struct removal);
 
     *removal = (struct removal){.provider = provider, .name = cc_xstrdup(source->snapshot)};

@@ -11,12 +11,20 @@
 #include "obs/log.h"
 #include "snapshots/snapshots_internal.h"
 
+#define PULL_BUDGET_MIB 2048 /* the library's own default is larger (contract/05 7) */
+
 int vk_snapshots_new(struct cc_loop *loop, const struct vk_snapshots_options *options, struct vk_snapshots **ret,
                      struct cc_err *err) {
-    int rc = vk_spool_prepare(options->spool_directory, err);
+    struct cc_push_plan plan;
+    int rc = cc_push_plan_make(&options->knobs, &plan, err);
 
+    if (rc == 0)
+        rc = vk_spool_prepare(options->spool_directory, err);
     if (rc != 0)
         return rc;
+    /* Before any pod is served: a restore of the last life must not be taken for one of this (contract/05 13.3). */
+    if (!cc_text_is_empty(options->staging_directory))
+        vk_staging_sweep(options->staging_directory);
 
     struct vk_snapshots *snapshots = CC_NEW(struct vk_snapshots);
     snapshots->runtime = options->runtime;
@@ -25,6 +33,12 @@ int vk_snapshots_new(struct cc_loop *loop, const struct vk_snapshots_options *op
         snapshots->registry = *options->registry;
     snapshots->node_name = cc_xstrdup(cc_text_or(options->node_name, ""));
     snapshots->spool_directory = cc_xstrdup(options->spool_directory);
+    snapshots->staging_directory = cc_xstrdup(cc_text_or(options->staging_directory, ""));
+    snapshots->knobs = options->knobs;
+    snapshots->pull_budget_mib = options->pull_budget_mib > 0 ? options->pull_budget_mib : PULL_BUDGET_MIB;
+    snapshots->peers = options->peers;
+    cc_semaphore_init(&snapshots->pull_gate, VK_PULLS_AT_ONCE);
+    cc_semaphore_init(&snapshots->peer_gate, VK_PEER_RESTORES_AT_ONCE);
     cc_semaphore_init(&snapshots->push_gate, options->pushes_at_once > 0 ? options->pushes_at_once : 1);
     snapshots->pulls = cc_flights_new(loop);
     snapshots->images = cc_flights_new(loop);
@@ -40,6 +54,7 @@ void vk_snapshots_free(struct vk_snapshots *snapshots) {
     cc_arena_done(&snapshots->boot_arena);
     free(snapshots->node_name);
     free(snapshots->spool_directory);
+    free(snapshots->staging_directory);
     free(snapshots);
 }
 
@@ -127,6 +142,7 @@ int vk_snapshots_push(struct vk_snapshots *snapshots, const char *vm_name, const
         .base_image = base_image,
         .from_node = snapshots->node_name,
         .spool_directory = snapshots->spool_directory,
+        .knobs = snapshots->knobs,
     };
 
     if (!snapshots->has_registry)
@@ -170,7 +186,15 @@ static int run_pull(void *arg, struct cc_err *err) {
         if (rc == 0 || rc == CC_CANCELED || rc == CC_TIMEOUT)
             return rc;
     }
-    int rc = cc_snapshot_pull(&pull->snapshots->registry, pull->repository, pull->tag, &sink, err);
+    struct cc_snapshot_pull_options options = {
+        .repository = pull->repository,
+        .tag = pull->tag,
+        .spool_directory = pull->snapshots->spool_directory,
+        .concurrency = pull->snapshots->knobs.concurrency,
+        .budget_mib = pull->snapshots->pull_budget_mib,
+        .gate = &pull->snapshots->pull_gate,
+    };
+    int rc = cc_snapshot_pull_with(&pull->snapshots->registry, &options, &sink, err);
     rc = vk_import_end(&import, rc, err);
     if (rc != 0)
         return cc_err_wrap(err, "pull snapshot %s:%s as %s", pull->repository, pull->tag, pull->local), rc;

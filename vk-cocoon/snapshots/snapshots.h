@@ -8,6 +8,7 @@
 #include "oci/registry.h"
 #include "oci/snapshot.h"
 #include "runtime/runtime.h"
+#include "snapshots/peers.h"
 
 struct vk_snapshots;
 struct vk_snapshots_options {
@@ -16,7 +17,15 @@ struct vk_snapshots_options {
     const char *node_name;              /* from-node annotation */
     const char *spool_directory;        /* created 0700 and swept here (decision 70) */
     size_t pushes_at_once;              /* 0 = 1 (decision 58) */
+    struct cc_transfer_knobs knobs;     /* how snapshots are written; zeroed: v1 */
+    int64_t pull_budget_mib;            /* <= 0 = 2048 */
+    const char *staging_directory;      /* of peer restores; swept here but for `spool`; "" or NULL = none */
+    struct vk_peer_port peers;          /* zeroed = none */
 };
+/* Pulls of v2 artifacts, and peer restores, at once (decision 58). */
+#define VK_PULLS_AT_ONCE 2
+#define VK_PEER_RESTORES_AT_ONCE 2
+/* INVALID also for knobs that no push could work with. */
 CC_YIELDS CC_MUST_USE int vk_snapshots_new(struct cc_loop *loop, const struct vk_snapshots_options *options,
                                            struct vk_snapshots **ret, struct cc_err *err);
 CC_YIELDS void vk_snapshots_free(struct vk_snapshots *snapshots);
@@ -35,6 +44,18 @@ CC_YIELDS CC_MUST_USE int vk_snapshots_push(struct vk_snapshots *snapshots, cons
  * snapshot behind. skip_if_local: inspect first inside the flight. */
 CC_YIELDS CC_MUST_USE int vk_snapshots_pull(struct vk_snapshots *snapshots, const char *repository, const char *tag,
                                             const char *local, bool skip_if_local, struct cc_err *err);
+
+/* The hibernated snapshot of the VM from the node that pushed it, checked against the tag: a directory to clone from,
+ * with what the registry records of it. *ret_tried: a transfer was begun (it is counted). An error means: pull it
+ * instead. UNSUPPORTED: there is no peer to ask. */
+struct vk_peer_source {
+    const char *directory, *node;      /* in the arena; the directory ends with vk_snapshots_drop_staged */
+    struct vk_snapshot_record *record; /* the caller's */
+};
+CC_YIELDS CC_MUST_USE int vk_snapshots_peer_restore(struct vk_snapshots *snapshots, const char *vm_name,
+                                                    struct cc_arena *arena, struct vk_peer_source *ret, bool *ret_tried,
+                                                    struct cc_err *err);
+CC_YIELDS void vk_snapshots_drop_staged(struct vk_snapshots *snapshots, const char *directory);
 
 /* Makes the image of a `mode: run` pod available and gives the name to boot from (06 2.5, 07 5.5 F): one flight per
  * (image, force). Cloud-image artifacts are imported under repo:tag; snapshot artifacts are INVALID, advising

@@ -3,6 +3,7 @@
 #define VK_SNAPSHOTS_SNAPSHOTS_INTERNAL_H
 
 #include "snapshots/snapshots.h"
+#include "snapshots/staging.h"
 
 /* Bound of a shared pull, detached from its callers (06 2.7). */
 #define VK_FLIGHT_MS (INT64_C(30) * 60 * 1000)
@@ -13,8 +14,11 @@ struct vk_snapshots {
     struct vk_runtime runtime;
     struct cc_registry registry;
     bool has_registry;
-    char *node_name, *spool_directory;
-    struct cc_semaphore push_gate;
+    char *node_name, *spool_directory, *staging_directory;
+    struct cc_transfer_knobs knobs;
+    int64_t pull_budget_mib;
+    struct vk_peer_port peers;
+    struct cc_semaphore push_gate, pull_gate, peer_gate;
     struct cc_flights *pulls;    /* key: local name */
     struct cc_flights *images;   /* key: force and image */
     struct cc_strmap boot_names; /* key of the flight -> name to boot from */
@@ -23,6 +27,9 @@ struct vk_snapshots {
 
 /* spool.c: makes the directory (0700, not a link) and empties it. */
 CC_YIELDS CC_MUST_USE int vk_spool_prepare(const char *directory, struct cc_err *err);
+
+/* Makes the directories that lead to path, 0755; path is restored. Blocks. */
+CC_MUST_USE int vk_make_parents(char *path, struct cc_err *err);
 
 /* import.c: a sink that starts its importer at the first byte, so that nothing local is touched before the source has
  * proved usable. */

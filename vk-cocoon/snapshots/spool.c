@@ -12,14 +12,14 @@
 
 #define OPEN_DIRECTORIES_MAX 8
 
-static int make_parents(char *path, struct cc_err *err) {
+int vk_make_parents(char *path, struct cc_err *err) {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         int made = mkdir(path, 0755);
         int reason = errno;
         *slash = '/';
         if (made != 0 && reason != EEXIST)
-            return cc_err_errno(err, reason, "create the parents of spool directory %s", path);
+            return cc_err_errno(err, reason, "create the parents of directory %s", path);
     }
     return 0;
 }
@@ -37,7 +37,7 @@ static int prepare(void *arg, struct cc_err *err) {
     const char *directory = arg;
     char *path cc_cleanup(cc_free_p) = cc_xstrdup(directory);
     struct stat status;
-    int rc = make_parents(path, err);
+    int rc = vk_make_parents(path, err);
 
     if (rc != 0)
         return rc;

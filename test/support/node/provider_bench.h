@@ -32,7 +32,8 @@ struct provider_bench_options {
     bool has_console; /* of windows guests */
     const char *cpu_class;
     enum vk_orphan_policy orphan_policy;
-    uint64_t seed; /* of the order of fibers; 0 = first in, first out */
+    struct vk_peer_port peers; /* zeroed = none */
+    uint64_t seed;             /* of the order of fibers; 0 = first in, first out */
 };
 
 struct provider_bench {

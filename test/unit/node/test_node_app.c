@@ -19,6 +19,7 @@ struct world {
     const char *override_name, *override_value;
     char errors[2048]; /* messages and errors of the log at level error */
     int api_socket, api_port;
+    char peers[40];
 };
 
 static const char *lookup(void *ctx, const char *name) {
@@ -35,6 +36,7 @@ static const char *lookup(void *ctx, const char *name) {
         {"VK_STAGING_DIR", world->root},
         {"VK_COCOON_BIN", "/no/such/cocoon"},
         {"VK_METRICS_ADDR", world->metrics},
+        {"VK_PEER_ADDR", world->peers},
         {"VK_COCOON_NET_CONTROL_SOCKET", "none"},
         {"LOG_FORMAT", "text"},
     };
@@ -70,6 +72,9 @@ static void set_up(struct world *world) {
     snprintf(world->root, sizeof(world->root), "%s/root", world->folder);
     snprintf(world->kubeconfig, sizeof(world->kubeconfig), "%s/kubeconfig", world->folder);
     world->api_socket = listener(&world->api_port);
+    int port;
+    cc_fd_close(listener(&port));
+    snprintf(world->peers, sizeof(world->peers), "127.0.0.1:%d", port);
     char text[512];
     int bytes = snprintf(
         text, sizeof(text),
@@ -135,6 +140,9 @@ START_TEST(app__a_port_that_cannot_be_bound_ends_with_1_before_any_request) {
     snprintf(world.metrics, sizeof(world.metrics), "127.0.0.1:%d", port);
     /* The API server would refuse, so any request would be the error instead. */
     expect_failure(&world, NULL, NULL, "VK_METRICS_ADDR=\"127.0.0.1:");
+    snprintf(world.peers, sizeof(world.peers), "127.0.0.1:%d", port);
+    snprintf(world.metrics, sizeof(world.metrics), "127.0.0.1:0");
+    expect_failure(&world, NULL, NULL, "VK_PEER_ADDR=\"127.0.0.1:");
     cc_fd_close(fd);
     tear_down(&world);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "base/text.h"
@@ -809,6 +810,118 @@ static void registry_error_keeps_the_copy(struct provider_bench *bench) {
 }
 BENCH_TEST(wake__registry_error_keeps_the_copy, registry_error_keeps_the_copy)
 
+/* --- wake from the node that slept it: contract/07 7.2 --- */
+
+struct peer {
+    int located, fetched;
+    bool is_down, has_other_id;
+    char directory[64];
+};
+
+static int peer_locate(void *ctx, const char *node, struct cc_arena *arena, const char **ret_url, struct cc_err *err) {
+    struct peer *peer = ctx;
+    (void)arena;
+    (void)err;
+    ck_assert_str_eq(node, "n2");
+    peer->located++;
+    *ret_url = "http://10.0.0.2:12501";
+    return 0;
+}
+
+static struct fake_host *peer_host; /* whose clone finds the directory */
+
+static int peer_fetch(void *ctx, const char *url, const char *vm_name, const struct cc_snapshot_config *config,
+                      const char *staging_root, struct cc_arena *arena, const char **ret_directory,
+                      struct cc_err *err) {
+    struct peer *peer = ctx;
+    (void)staging_root;
+    ck_assert_str_eq(url, "http://10.0.0.2:12501");
+    ck_assert_str_eq(vm_name, N);
+    ck_assert_str_eq(config->snapshot_id, "PEERID");
+    peer->fetched++;
+    if (peer->is_down)
+        return cc_err_set(err, CC_UNAVAILABLE, "connection refused");
+    if (peer->has_other_id)
+        return cc_err_set(err, CC_CONFLICT, "peer has snapshot X, registry says PEERID");
+    snprintf(peer->directory, sizeof peer->directory, "/tmp/vk-wake-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(peer->directory));
+    fake_host_add_directory(peer_host, peer->directory, 77);
+    *ret_directory = cc_arena_strdup(arena, peer->directory);
+    return 0;
+}
+
+/* Asleep on a tag that names another snapshot, pushed by `from_node`. */
+static void asleep_elsewhere(struct provider_bench *bench, const char *from_node) {
+    make_asleep(bench, RUN_POD);
+    provider_bench_drop_local(bench, N);
+    peer_host = bench->host;
+    cc_memory_registry_put_snapshot(bench->store, N, "hibernate", "PEERID", "r/y:1", from_node);
+    fake_host_log_clear(bench->host);
+}
+
+static void wakes_from_a_peer(struct provider_bench *bench) {
+    struct peer *peer = bench->options.peers.ctx;
+    asleep_elsewhere(bench, "n2");
+    ask_awake(bench);
+    is_awake(bench);
+    ck_assert_int_eq(peer->fetched, 1);
+    char line[160];
+    snprintf(line, sizeof line, "vm clone name=" N " from-dir=%s ", peer->directory);
+    ck_assert_uint_eq(fake_host_calls(bench->host, line), 1);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "snapshot import"), 0);
+    ck_assert_int_ne(access(peer->directory, F_OK), 0); /* staging is gone */
+    ck_assert(provider_bench_has_event(bench, "Normal Woken: cloned from peer n2"));
+    ck_assert_double_eq(provider_bench_metric(bench, metrics(bench)->peer_restore, "ok", NULL, NULL), 1);
+    ck_assert_ptr_nonnull(cc_memory_registry_tag(bench->store, N, "hibernate"));
+}
+
+/* The clone failed: the staging directory goes all the same, and the next attempt fetches anew. */
+static void failed_clone_drops_the_directory(struct provider_bench *bench) {
+    struct peer *peer = bench->options.peers.ctx;
+    asleep_elsewhere(bench, "n2");
+    fake_host_fail_nth(bench->host, "vm clone", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    ask_awake(bench);
+    ck_assert_int_eq(peer->fetched, 1);
+    ck_assert_int_ne(access(peer->directory, F_OK), 0);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+    provider_bench_sleep(15500);
+    ck_assert_int_eq(peer->fetched, 2);
+    is_awake(bench);
+}
+
+START_TEST(wake__from_a_peer) {
+    struct peer peer = {0};
+    struct provider_bench_options options = {.peers = {peer_locate, peer_fetch, &peer}};
+    provider_bench_run(&options, wakes_from_a_peer);
+    peer = (struct peer){0};
+    provider_bench_run(&options, failed_clone_drops_the_directory);
+    CC_VECTOR("07-W4");
+}
+END_TEST
+
+static void falls_through_to_the_pull(struct provider_bench *bench) {
+    const struct peer *peer = bench->options.peers.ctx;
+    bool is_own = !peer->is_down && !peer->has_other_id;
+    asleep_elsewhere(bench, is_own ? "n1" : "n2");
+    ask_awake(bench);
+    ck_assert_int_eq(peer->fetched, is_own ? 0 : 1);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "snapshot import " N "-hibernate-import"), 1);
+    ck_assert_double_eq(provider_bench_metric(bench, metrics(bench)->peer_restore, "failed", NULL, NULL),
+                        is_own ? 0 : 1);
+}
+
+START_TEST(wake__without_a_usable_peer_pulls) {
+    static const struct peer cases[] = {{.is_down = true}, {.has_other_id = true}, {0}};
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(cases); i++) {
+        struct peer peer = cases[i];
+        struct provider_bench_options options = {.peers = {peer_locate, peer_fetch, &peer}};
+        provider_bench_run(&options, falls_through_to_the_pull);
+    }
+    CC_VECTOR("07-W5");
+    CC_VECTOR("05-16.67");
+}
+END_TEST
+
 /* F17 b */
 static void refused_clone_is_owed(struct provider_bench *bench) {
     static const int64_t at_s[] = {0, 15, 45, 105};
@@ -955,6 +1068,8 @@ static TCase *make_case(void) {
     tcase_add_test(tcase, wake__from_the_registry);
     tcase_add_test(tcase, wake__local_copy_that_is_not_the_tags);
     tcase_add_test(tcase, wake__registry_error_keeps_the_copy);
+    tcase_add_test(tcase, wake__from_a_peer);
+    tcase_add_test(tcase, wake__without_a_usable_peer_pulls);
     tcase_add_test(tcase, wake__refused_clone_is_owed);
     tcase_add_test(tcase, wake__shows_that_it_is_under_way);
     tcase_add_test(tcase, settle__tag_and_no_id);

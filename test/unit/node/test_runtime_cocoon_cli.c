@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "obs/log.h"
+#include "provider/provider_internal.h"
 #include "runtime/cocoon_cli.h"
 #include "support/fiber_test.h"
 #include "support/vectors.h"
@@ -586,6 +587,40 @@ START_TEST(cli__watch_ends_at_a_line_over_1_mib) {
 }
 END_TEST
 
+static size_t count_lines(const char *text) {
+    size_t lines = 0;
+
+    for (; *text; text++)
+        lines += *text == '\n';
+    return lines;
+}
+
+/* The consumer: a stream that has ended is opened again after 2 s. */
+static void long_line_restarts(void *arg) {
+    struct cc_metrics *metrics = cc_metrics_new();
+    struct vk_provider *provider =
+        vk_provider_new(cc_loop_current(), &(struct vk_provider_options){.runtime = runtime, .metrics = metrics});
+    struct cc_mono start = cc_now_mono();
+
+    (void)arg;
+    write_script("head -c 1048577 /dev/zero | tr '\\0' x; exec sleep 100");
+    struct cc_fiber *fiber = cc_fiber_start(cc_loop_current(), "exits", vk_exits_loop, provider);
+    while (count_lines(calls()) < 2 && cc_mono_diff_ms(cc_now_mono(), start) < 20000)
+        ck_assert_int_eq(cc_sleep_ms(20, NULL), 0);
+    ck_assert_int_ge(cc_mono_diff_ms(cc_now_mono(), start), 2000);
+    ck_assert_str_eq(calls(), "vm status --event --format json\nvm status --event --format json\n");
+    cc_fiber_cancel(fiber);
+    cc_fiber_join(fiber);
+    vk_provider_free(provider);
+    cc_metrics_free(metrics);
+}
+
+START_TEST(cli__watch_is_opened_again) {
+    cc_test_run(long_line_restarts, NULL);
+    CC_VECTOR("06-58");
+}
+END_TEST
+
 static void watches_until_cancelled(void *arg) {
     struct seen seen = {.text = ""};
     struct cc_err err;
@@ -689,6 +724,7 @@ int main(void) {
     tcase_add_test(cases, cli__abandoned_import_registers_nothing);
     tcase_add_test(cases, cli__watch);
     tcase_add_test(cases, cli__watch_ends_at_a_line_over_1_mib);
+    tcase_add_test(cases, cli__watch_is_opened_again);
     tcase_add_test(cases, cli__watch_is_cancelled);
     tcase_add_test(cases, cli__children_leave_the_container);
     tcase_add_test(cases, cli__host_namespaces_that_cannot_be_opened);

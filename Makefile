@@ -92,6 +92,7 @@ $(BUILD)/obj/kubectl-cocoon/%.o: EXTRA_CFLAGS = -Wconversion -Ikubectl-cocoon
 $(BUILD)/obj/test/cocoon-sim/%.o: EXTRA_CFLAGS = -Itest/cocoon-sim
 $(BUILD)/obj/test/sim/%.o: EXTRA_CFLAGS = -Itest -Itest/sim -Ivk-cocoon -Icocoon-operator
 $(BUILD)/obj/test/support/%.o: EXTRA_CFLAGS = -Itest
+$(BUILD)/obj/test/support/fake_kube_schema.o: EXTRA_CFLAGS = -Itest -DCC_TEST_CRDS='"$(CURDIR)/charts/cocoon/crds"'
 $(BUILD)/obj/test/support/node/%.o: EXTRA_CFLAGS = -Itest -Ivk-cocoon
 $(BUILD)/obj/test/unit/operator/%.o: EXTRA_CFLAGS = -Itest -Icocoon-operator
 $(BUILD)/obj/test/unit/node/%.o: EXTRA_CFLAGS = -Itest -Ivk-cocoon
@@ -240,9 +241,13 @@ sim-crash-points: ## every call of every scripted scenario, failed in every way
 sim-determinism: ## SEEDS seeds twice each: the timelines must be the same to the byte
 	@$(MAKE) --no-print-directory -j$(shell nproc) $(SIMULATOR)
 	@test/sim/determinism $(SIMULATOR) $(or $(SEEDS),200)
+sim-conformance: ## the simulated API server against a real one: same operations, same answers; TRACE=1 prints them
+	@$(MAKE) --no-print-directory -j$(shell nproc) $(SIMULATOR)
+	@hack/kube build > /dev/null
+	@test/sim/conformance $(SIMULATOR) $(if $(TRACE),--trace)
 sim-mutants: ## builds deliberate faults into the daemons; the simulator must catch each one. ONLY=name limits it
 	@test/mutants/run $(ONLY)
-.PHONY: sim sim-check sim-crash-points sim-determinism sim-mutants
+.PHONY: sim sim-check sim-conformance sim-crash-points sim-determinism sim-mutants
 .PHONY: bench format unit-build
 format: ## formats every C file
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
@@ -256,6 +261,18 @@ fuzz: ## libFuzzer on every parser, FUZZ_S seconds each; ONLY=name limits it
 	@hack/fuzz build/fuzz $(or $(FUZZ_S),20) $(ONLY)
 fuzz-build: $(if $(ONLY),$(BUILD)/fuzz/$(ONLY),$(FUZZERS))
 .PHONY: fuzz fuzz-build
+
+e2e: deps ## the chart on a real kubelet, with both daemons as Pods; says so where the machine cannot
+	@hack/deps e2e
+	@$(MAKE) --no-print-directory -j$(shell nproc) all VARIANT=$(VARIANT)
+	@hack/kube build kubelet kube-proxy > /dev/null
+	@hack/kube helm > /dev/null
+	@VARIANT=$(VARIANT) python3 test/e2e/e2e.py
+images: ## both container images into build/images, without a Docker daemon
+	@hack/deps image
+	@$(MAKE) --no-print-directory -j$(shell nproc) all VARIANT=release
+	@hack/image build/images
+.PHONY: e2e images
 
 # --- installation ------------------------------------------------------------------------------------------------------
 install: all ## into DESTDIR and PREFIX: programs, man pages, completions, the systemd unit, the CRDs

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import socket
@@ -76,6 +77,18 @@ def free_ports(count):
 def http_get(url, timeout=5):
     with urllib.request.urlopen(url, timeout=timeout) as answer:
         return answer.read().decode()
+
+
+def families(exposition):
+    """family{label,names} of an exposition; the buckets' `le` is the format's."""
+    found, family = {}, None
+    for line in exposition.splitlines():
+        if line.startswith("# TYPE "):
+            family = line.split()[2]
+        elif line and not line.startswith("#") and family not in found:
+            labels = re.findall(r'([A-Za-z_]+)="(?:[^"\\]|\\.)*"', line)
+            found[family] = ",".join(label for label in labels if label != "le")
+    return {f"{name}{{{labels}}}" for name, labels in found.items()}
 
 
 class Daemon:
@@ -197,6 +210,8 @@ class Node:
 
 
 class Cluster:
+    registry_host = "127.0.0.1"
+
     def __init__(self, directory, variant="release", nodes=1):
         self.dir = pathlib.Path(directory)
         self.dir.mkdir(parents=True, exist_ok=True)
@@ -218,11 +233,11 @@ class Cluster:
         self.env["PATH"] = line.split("=", 1)[1].split(":$PATH")[0] + ":" + self.env["PATH"]
         self.env["KUBECONFIG"] = str(self.kubeconfig)
         port = free_ports(1)[0]
-        self.registry_url, self.oci_registry = f"http://127.0.0.1:{port}", f"127.0.0.1:{port}/cocoon"
+        self.registry_url, self.oci_registry = f"http://{self.registry_host}:{port}", f"{self.registry_host}:{port}/cocoon"
         config = self.dir / "registry.yml"
         config.write_text(
             f"version: 0.1\nlog: {{level: warn}}\nstorage:\n  filesystem: {{rootdirectory: {self.dir}/registry}}\n"
-            f"  delete: {{enabled: true}}\nhttp: {{addr: \"127.0.0.1:{port}\"}}\n")
+            f"  delete: {{enabled: true}}\nhttp: {{addr: \"{self.registry_host}:{port}\"}}\n")
         self.registry = Daemon("registry", [shutil.which("docker-registry"), "serve", config],
                                {k: v for k, v in self.env.items() if not k.startswith("REGISTRY_")},
                                self.dir / "registry.log").start()
@@ -268,9 +283,38 @@ class Cluster:
         pids += [vm["pid"] for n in self.nodes for vm in n.vms().values() if vm["pid"]]
         return pids + ([self.forwarder.pid] if self.forwarder else [])
 
+    def metrics(self, daemon):
+        """The exposition of the operator (None) or of a node."""
+        port = daemon.metrics_port if daemon else self.metrics_port
+        return http_get(f"http://127.0.0.1:{port}/metrics")
+
+    def observe(self):
+        """What docs/observability.md is held to (hack/check-observability): lines "event <daemon> <type> <reason>" and
+        "metric <daemon> <family>{<label names>}" for all that the daemons show by now. Best effort: one may be dead."""
+        lines = set()
+        for name, daemon in [("operator", None)] + [("node", node) for node in self.nodes]:
+            try:
+                lines |= {f"metric {name} {family}" for family in families(self.metrics(daemon))}
+            except OSError:
+                continue
+        try:
+            for event in self.get("events", "-A")["items"]:
+                component = event.get("source", {}).get("component", "")
+                name = {"cocoon-operator": "operator", "vk-cocoon": "node"}.get(component)
+                if name or component.endswith("/pod-controller"):
+                    lines.add(f"event {name or 'node'} {event['type']} {event['reason']}")
+        except Mismatch:
+            pass
+        if os.environ.get("CC_OBSERVED_LOG"):
+            with open(os.environ["CC_OBSERVED_LOG"], "a", encoding="utf-8") as log:
+                log.write("".join(line + "\n" for line in sorted(lines)))
+        return lines
+
     def stop(self, remove=True):
         """Ends everything. Returns {daemon: exit status} of the two programs under test."""
         statuses, problems = {}, []
+        if self.operator:
+            self.observe()
         for daemon in [self.operator] + [n.vk for n in self.nodes]:
             try:
                 if daemon:

@@ -47,7 +47,8 @@ struct collector {
 struct cc_metrics {
     struct cc_metric *families;
     struct collector *collectors;
-    struct cc_metric *process_cpu, *process_resident, *process_descriptors, *process_start;
+    struct cc_metric *process_cpu, *process_resident, *process_descriptors, *process_start, *process_virtual,
+        *process_descriptors_max;
     double started_at;
 };
 
@@ -319,6 +320,7 @@ static void collect_process(struct cc_metrics *metrics) {
     cc_buf_init(&statm, 4096);
     if (cc_file_read("/proc/self/statm", &statm, NULL) == 0) {
         const char *second = strchr(statm.data, ' ');
+        cc_metric_set(metrics->process_virtual, strtod(statm.data, NULL) * (double)sysconf(_SC_PAGESIZE), none);
         double pages = second ? strtod(second, NULL) : 0;
         cc_metric_set(metrics->process_resident, pages * (double)sysconf(_SC_PAGESIZE), none);
     }
@@ -330,6 +332,9 @@ static void collect_process(struct cc_metrics *metrics) {
         closedir(directory);
         cc_metric_set(metrics->process_descriptors, count - 3, none); /* ".", ".." and the directory itself */
     }
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
+        cc_metric_set(metrics->process_descriptors_max, (double)limit.rlim_cur, none);
     cc_metric_set(metrics->process_start, metrics->started_at, none);
 }
 
@@ -341,6 +346,10 @@ void cc_metrics_add_process(struct cc_metrics *metrics) {
         declare(metrics, METRIC_GAUGE, "process_resident_memory_bytes", "Resident memory size in bytes.", NULL);
     metrics->process_descriptors =
         declare(metrics, METRIC_GAUGE, "process_open_fds", "Number of open file descriptors.", NULL);
+    metrics->process_descriptors_max =
+        declare(metrics, METRIC_GAUGE, "process_max_fds", "Maximum number of open file descriptors.", NULL);
+    metrics->process_virtual =
+        declare(metrics, METRIC_GAUGE, "process_virtual_memory_bytes", "Virtual memory size in bytes.", NULL);
     metrics->process_start = declare(metrics, METRIC_GAUGE, "process_start_time_seconds",
                                      "Start time of the process since the epoch in seconds.", NULL);
 }

@@ -43,7 +43,7 @@ double cc_metric_value(const struct cc_metric *metric, const char *const *label_
 void cc_metrics_on_collect(struct cc_metrics *metrics, void (*collect)(void *ctx), void *ctx);
 /* Undoes it, for modules that end before the registry. */
 void cc_metrics_off_collect(struct cc_metrics *metrics, void (*collect)(void *ctx), void *ctx);
-/* process_* families: CPU seconds, resident bytes, open descriptors, start time. */
+/* process_* families: CPU seconds, resident and virtual bytes, open descriptors and their limit, start time. */
 void cc_metrics_add_process(struct cc_metrics *metrics);
 /* `name`{version, revision} 1: what is running. */
 void cc_metrics_add_build(struct cc_metrics *metrics, const char *name, const char *version, const char *revision);

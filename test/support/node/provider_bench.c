@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "obs/log.h"
 #include "support/fiber_test.h"
+#include "support/observed.h"
 
 /* --- the crash plan: every call that leaves the process passes here ----------------------------------------------- */
 
@@ -128,6 +129,7 @@ static void on_event(void *ctx, const struct cc_event_object *object, enum cc_ev
     struct provider_bench *bench = ctx;
 
     (void)object;
+    cc_observed_event("node", type, reason);
     cc_buf_printf(&bench->events, "%s %s: %s\n", type == CC_EVENT_WARNING ? "Warning" : "Normal", reason, message);
 }
 
@@ -175,8 +177,7 @@ int provider_bench_start(struct provider_bench *bench, struct cc_err *err) {
         &(struct vk_snapshots_options){.runtime = fake_host_runtime(bench->host),
                                        .registry = bench->options.no_registry ? NULL : &bench->registry,
                                        .node_name = "n1",
-                                       .spool_directory = bench->spool,
-                                       .peers = bench->options.peers},
+                                       .spool_directory = bench->spool},
         &bench->snapshots, err);
     ck_assert_int_eq(rc, 0);
     bench->provider = vk_provider_new(bench->loop, &(struct vk_provider_options){
@@ -203,6 +204,8 @@ int provider_bench_start(struct provider_bench *bench, struct cc_err *err) {
 }
 
 void provider_bench_stop(struct provider_bench *bench) {
+    if (bench->metrics)
+        cc_observed_metrics("node", bench->metrics);
     vk_provider_free(cc_take(bench->provider));
     vk_snapshots_free(cc_take(bench->snapshots));
     cc_event_recorder_free(cc_take(bench->recorder));

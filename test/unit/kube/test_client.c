@@ -7,6 +7,7 @@
 #include "kube/client.h"
 #include "support/fake_kube.h"
 #include "support/fiber_test.h"
+#include "support/observed.h"
 #include "support/vectors.h"
 
 static const struct cc_kube_resource pods = {"v1", "Pod", "pods", true, NULL};
@@ -287,6 +288,7 @@ FIBER_TEST(client__counts_requests) {
     cc_ignore(cc_kube_get(&w.kube, &pod_ref, NULL, NULL), "refused");
     ck_assert(cc_metric_value(w.kube.requests_total, (const char *[]){"404", "GET", "api:443"}) == 1);
     ck_assert(cc_metric_value(w.kube.requests_total, (const char *[]){"<error>", "GET", "api:443"}) == 1);
+    cc_observed_metrics("any", metrics);
     cc_metrics_free(metrics);
     fake_kube_free(w.fake);
 }

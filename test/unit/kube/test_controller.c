@@ -8,6 +8,7 @@
 #include "kube/work_queue.h"
 #include "obs/log.h"
 #include "support/fiber_test.h"
+#include "support/observed.h"
 #include "support/vectors.h"
 
 #define FIBER_TEST(name)                                                                                               \
@@ -101,6 +102,7 @@ static void world_close(struct world *w) {
     ck_assert_int_eq(w->rc, CC_CANCELED);
     cc_log_set_sink(NULL, NULL);
     cc_work_queue_free(w->queue);
+    cc_observed_metrics("any", w->metrics);
     cc_metrics_free(w->metrics);
 }
 

@@ -9,6 +9,7 @@
 #include "kube/leader.h"
 #include "support/fake_kube.h"
 #include "support/fiber_test.h"
+#include "support/observed.h"
 #include "support/vectors.h"
 
 #define NAME "cocoon-operator.cocoonset.cocoonstack.io"
@@ -172,9 +173,11 @@ FIBER_TEST(leader__never_takes_what_changes) {
 
 FIBER_TEST(leader__reads_again_after_a_conflict) {
     struct fake_kube *fake = fake_kube_new(cc_loop_current());
+    struct cc_metrics *metrics = cc_metrics_new();
     struct candidate a;
 
     start(&a, fake, "host-a_1");
+    a.options.metrics = metrics;
     wait_ms(1000);
     fake_kube_forget_requests(fake);
     ck_assert(fake_kube_touch(fake, LEASE, "{'metadata':{'annotations':{'a':'b'}}}"));
@@ -188,7 +191,10 @@ FIBER_TEST(leader__reads_again_after_a_conflict) {
     /* What others wrote stays. */
     ck_assert_str_eq(fake_kube_text(fake, LEASE, "metadata/annotations/a"), "b");
     CC_VECTOR("04-75");
+    ck_assert(cc_metric_value(cc_metrics_find(metrics, "leader_election_slowpath_total"), (const char *[]){NAME}) == 1);
     stop(&a);
+    cc_observed_metrics("operator", metrics);
+    cc_metrics_free(metrics);
     fake_kube_free(fake);
 }
 
@@ -305,6 +311,11 @@ FIBER_TEST(leader__survives_short_outages) {
     fake_kube_free(fake);
 }
 
+static void note_event(void *ctx CC_UNUSED, const struct cc_event_object *object CC_UNUSED, enum cc_event_type type,
+                       const char *reason, const char *message CC_UNUSED) {
+    cc_observed_event("operator", type, reason);
+}
+
 FIBER_TEST(leader__tells_by_metrics_and_events) {
     struct fake_kube *fake = fake_kube_new(cc_loop_current());
     struct candidate a;
@@ -313,6 +324,7 @@ FIBER_TEST(leader__tells_by_metrics_and_events) {
     start(&a, fake, "host-a_1");
     a.options.metrics = metrics;
     a.options.recorder = cc_event_recorder_new(cc_loop_current(), &a.kube, "cocoon-operator", "");
+    cc_event_recorder_set_tap(a.options.recorder, note_event, NULL);
     wait_ms(100);
     ck_assert(cc_metric_value(cc_metrics_find(metrics, "leader_election_master_status"), (const char *[]){NAME}) == 1);
     ck_assert_str_eq(cc_json_text(fake_kube_request_at(fake, "POST", "/events", 0)->body, "message"),
@@ -321,6 +333,7 @@ FIBER_TEST(leader__tells_by_metrics_and_events) {
     ck_assert(cc_metric_value(cc_metrics_find(metrics, "leader_election_master_status"), (const char *[]){NAME}) == 0);
     cc_event_recorder_free(a.options.recorder);
     ck_assert_uint_eq(fake_kube_count(fake, "events"), 2);
+    cc_observed_metrics("operator", metrics);
     cc_metrics_free(metrics);
     fake_kube_free(fake);
 }

@@ -17,6 +17,7 @@
 #include "kubelet/stats.h"
 #include "support/fiber_test.h"
 #include "support/node/kubelet_world.h"
+#include "support/observed.h"
 #include "support/vectors.h"
 
 #define STAT_LINE "1234 (a (b) c) R 1 1 1 0 -1 4194560 100 0 0 0 250 150 0 0 20 0 4 0 12345 999424 512 1"
@@ -243,6 +244,7 @@ static void exports(void *arg) {
     ck_assert(!cc_text_contains(text.data, "vk-A"));
     assert_has(text.data, "vk-C");
     cc_buf_done(&text);
+    cc_observed_metrics("node", metrics);
     machine_close(&machine);
     cc_metrics_free(metrics);
 }

@@ -15,6 +15,7 @@
 #include "pods/pod_list.h"
 #include "support/fake_kube.h"
 #include "support/fiber_test.h"
+#include "support/observed.h"
 #include "support/vectors.h"
 
 #define TRACKED_MAX 300
@@ -148,10 +149,11 @@ struct world {
     char reasons[4096]; /* "ProviderCreateSuccess ..." in order */
 };
 
-static void on_event(void *ctx, const struct cc_event_object *object CC_UNUSED, enum cc_event_type type CC_UNUSED,
+static void on_event(void *ctx, const struct cc_event_object *object CC_UNUSED, enum cc_event_type type,
                      const char *reason, const char *message CC_UNUSED) {
     struct world *world = ctx;
     size_t used = strlen(world->reasons);
+    cc_observed_event("node", type, reason);
     snprintf(world->reasons + used, sizeof(world->reasons) - used, "%s ", reason);
 }
 
@@ -398,6 +400,21 @@ IN_FIBER(pods__a_busy_pod_is_retried_without_being_shown_as_failed) {
     ck_assert_uint_eq(count_calls(&world, UPDATE), 5);
     ck_assert_str_eq(demo_text(&world, "status/phase"), "Running");
     ck_assert_str_eq(world.reasons, "ProviderCreateSuccess ProviderUpdateSuccess ");
+    tear_down(&world);
+}
+
+/* 3.3: an update that failed is an event and is tried again. */
+IN_FIBER(pods__a_failed_update_is_an_event) {
+    struct world world;
+    set_up(&world);
+    put_demo(&world, RUNNING, NULL);
+    started(&world);
+    sleep_ms(1000);
+    world.provider->fail_code[UPDATE] = CC_UNAVAILABLE;
+    world.provider->fail_count[UPDATE] = 1;
+    fake_kube_touch(world.server, "pods", "ns", "demo-0", "{'metadata':{'annotations':{'a':'b'}}}");
+    sleep_ms(10000);
+    ck_assert_str_eq(world.reasons, "ProviderCreateSuccess ProviderUpdateFailed ProviderUpdateSuccess ");
     tear_down(&world);
 }
 
@@ -932,6 +949,7 @@ int main(void) {
     tcase_add_test(tests, pods__finished_at_start_are_never_created);
     tcase_add_test(tests, pods__failed_create_shows_in_the_status);
     tcase_add_test(tests, pods__a_busy_pod_is_retried_without_being_shown_as_failed);
+    tcase_add_test(tests, pods__a_failed_update_is_an_event);
     tcase_add_test(tests, pods__are_retried_for_ever_at_most_five_minutes_apart);
     tcase_add_test(tests, pods__own_annotations_do_not_speed_up_a_failing_pod_and_a_delete_does_not_wait_for_it);
     tcase_add_test(tests, pods__of_a_full_node_are_all_created);

@@ -94,6 +94,8 @@ START_TEST(metrics__process_families) {
     ck_assert_ptr_nonnull(strstr(text, "# TYPE process_cpu_seconds_total counter\n"));
     ck_assert_ptr_nonnull(strstr(text, "\nprocess_resident_memory_bytes "));
     ck_assert_ptr_nonnull(strstr(text, "\nprocess_open_fds "));
+    ck_assert_ptr_nonnull(strstr(text, "\nprocess_max_fds "));
+    ck_assert_ptr_nonnull(strstr(text, "\nprocess_virtual_memory_bytes "));
     free(text);
     cc_metrics_free(metrics);
 }

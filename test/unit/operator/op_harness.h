@@ -37,6 +37,7 @@
 #include "support/fake_kube.h"
 #include "support/fiber_test.h"
 #include "support/memory_registry.h"
+#include "support/observed.h"
 #include "support/vectors.h"
 
 #define IMG "ghcr.io/cocoonstack/cocoon/ubuntu:24.04"
@@ -66,6 +67,7 @@ CC_UNUSED static void op_note_event(void *ctx, const struct cc_event_object *obj
                                     const char *reason, const char *message) {
     struct op_test *t = (struct op_test *)ctx;
     (void)object;
+    cc_observed_event("operator", type, reason);
     cc_buf_printf(&t->event_log, "%s %s %s\n", type == CC_EVENT_WARNING ? "Warning" : "Normal", reason, message);
 }
 
@@ -123,6 +125,7 @@ CC_UNUSED static void op_test_end(struct op_test *t) {
     op_hibernation_free(t->hibernation);
     op_cocoonset_free(t->controller);
     cc_event_recorder_free(t->events);
+    cc_observed_metrics("operator", t->metrics);
     cc_metrics_free(t->metrics);
     cc_memory_registry_free(t->store);
     fake_kube_free(t->api);

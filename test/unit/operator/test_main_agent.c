@@ -56,6 +56,27 @@ START_TEST(main_agent__a_failed_main_is_kept) {
 }
 END_TEST
 
+static void a_failed_pod_is_another_event(void *arg) {
+    struct op_test t;
+
+    (void)arg;
+    op_test_begin(&t, true);
+    op_put_set(&t, 3, SPEC, NULL);
+    op_put_agent(&t, 0, P_LIVE);
+    ck_assert(fake_kube_touch(t.api, "pods", "ns", "demo-0", "{'status':{'phase':'Failed'}}"));
+    op_settle();
+    ck_assert_int_eq(op_pass(&t), 0);
+    ck_assert_str_eq(op_phase(&t), "Failed");
+    ck_assert(op_has_event(&t, "Warning MainAgentFailed main pod ns/demo-0: Failed\n"));
+    ck_assert_uint_eq(fake_kube_requests(t.api, "DELETE", NULL), 0);
+    op_test_end(&t);
+}
+
+START_TEST(main_agent__a_failed_pod_is_another_event) {
+    cc_test_run_virtual(a_failed_pod_is_another_event, NULL);
+}
+END_TEST
+
 static void a_failed_main_of_another_spec_is_rebuilt(void *arg) {
     struct op_test t;
 
@@ -278,7 +299,8 @@ START_TEST(main_agent__an_edit_of_a_sleeping_main) {
 END_TEST
 
 OP_SUITE_MAIN("operator main agent", main_agent__an_edit_of_a_sleeping_main, main_agent__failure_reasons,
-              main_agent__a_failed_main_is_kept, main_agent__a_failed_main_of_another_spec_is_rebuilt,
+              main_agent__a_failed_main_is_kept, main_agent__a_failed_pod_is_another_event,
+              main_agent__a_failed_main_of_another_spec_is_rebuilt,
               main_agent__a_refused_hibernate_recovers_on_unsuspend, main_agent__a_failed_quiesce_stays_parked,
               main_agent__a_failed_main_keeps_the_tags, main_agent__waits_until_ready, main_agent__backoff_and_parking,
               main_agent__a_parked_main_is_not_created_while_suspended, main_agent__a_new_pin_is_no_drift)

@@ -177,7 +177,8 @@ int provider_bench_start(struct provider_bench *bench, struct cc_err *err) {
         &(struct vk_snapshots_options){.runtime = fake_host_runtime(bench->host),
                                        .registry = bench->options.no_registry ? NULL : &bench->registry,
                                        .node_name = "n1",
-                                       .spool_directory = bench->spool},
+                                       .spool_directory = bench->spool,
+                                       .peers = bench->options.peers},
         &bench->snapshots, err);
     ck_assert_int_eq(rc, 0);
     bench->provider = vk_provider_new(bench->loop, &(struct vk_provider_options){

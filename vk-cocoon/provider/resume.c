@@ -27,9 +27,11 @@ enum vk_resume vk_resume_choose(const struct cc_pod *pod, const struct vk_vm *vm
     /* The wish to sleep was withdrawn while the daemon was away and the VM still lives: back to ready. */
     if (cc_text_equal(state, CC_STATE_HIBERNATING) || cc_text_equal(state, CC_STATE_HIBERNATED))
         return VK_RESUME_READY_WAIT;
-    /* So was that of a hibernate that failed, unless the failure was of a fixup: what is asked for now is younger. */
+    /* So was that of a hibernate that failed, unless the failure was of a fixup. A pin or a CocoonHibernation that was
+     * taken back raises no generation of the set. */
     if (cc_text_equal(state, CC_STATE_FAILED) && (cc_text_is_empty(mark) || cc_text_equal(mark, "done")) &&
-        cc_generation_of(annotations, CC_KEY_LIFECYCLE_GENERATION) < cc_generation_of(annotations, CC_KEY_GENERATION))
+        cc_strmap_has(annotations, CC_KEY_GENERATION) &&
+        cc_generation_of(annotations, CC_KEY_LIFECYCLE_GENERATION) <= cc_generation_of(annotations, CC_KEY_GENERATION))
         return VK_RESUME_READY_WAIT;
     /* No state at all is unfinished too: a VM adopted by name whose pod never got `creating` written, since the daemon
      * or the API server went away first. Nobody else would ever make it ready. */

@@ -164,9 +164,9 @@ START_TEST(resume__follows_the_table) {
         {MANAGED STATE("ready") "," SLEEP, VK_RESUME_HIBERNATE},
         {MANAGED STATE("ready"), VK_RESUME_NONE},
         {MANAGED STATE("failed"), VK_RESUME_NONE},
-        /* Of an older wish: a hibernate that failed and was then taken back. */
+        /* A hibernate that failed and was then taken back. */
         {MANAGED STATE("failed") "," GENERATIONS("1", "2"), VK_RESUME_READY_WAIT},
-        {MANAGED STATE("failed") "," GENERATIONS("2", "2"), VK_RESUME_NONE},
+        {MANAGED STATE("failed") "," GENERATIONS("2", "2"), VK_RESUME_READY_WAIT},
         {MANAGED STATE("failed") "," MARK("failed") "," GENERATIONS("1", "2"), VK_RESUME_NONE},
         {MANAGED MARK("failed") "," STATE("creating"), VK_RESUME_NONE},
         {MANAGED MARK("running") "," STATE("creating"), VK_RESUME_POST_CLONE},

@@ -97,6 +97,8 @@ static int read_logs(const struct log_stream *stream, const struct vk_vm *vm, in
 /* Best effort: the CLI cannot follow, so look again and again for as long as the VM is this one. */
 static void follow(struct log_stream *stream, const char *vm_id, struct cc_buf *seen) {
     while (stream->left != 0 && cc_sleep_ms(VK_LOG_FOLLOW_MS, NULL) == 0) {
+        if (cc_http_server_client_has_gone(stream->response))
+            return; /* a log that says nothing new would not show it */
         const struct vk_vm *vm = stream->host->ops->vm(stream->host->ctx, stream->namespace, stream->name);
         bool same = vm && cc_text_equal(vm->id, vm_id);
         struct cc_buf now;

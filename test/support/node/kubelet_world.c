@@ -159,6 +159,7 @@ static int host_exec(void *ctx, const struct vk_exec_options *options, bool with
 static int host_logs(void *ctx, const char *id, int64_t lines, struct cc_buf *into, struct cc_err *err) {
     struct kubelet_world *world = ctx;
     world->log_lines = lines;
+    world->log_calls++;
     if (!world->log_text)
         return cc_err_set(err, CC_IO, "no log of %s", id);
     return cc_buf_puts(into, world->log_text);

@@ -29,6 +29,7 @@ struct kubelet_world {
     size_t pod_count;
     const char *log_text; /* what the CLI answers */
     int64_t log_lines;    /* asked for last */
+    size_t log_calls;
     size_t exec_calls;
     char exec_words[1024]; /* "word|word|" of the last exec */
     bool exec_with_stdin;

@@ -210,6 +210,36 @@ START_TEST(kubelet__logs) {
 }
 END_TEST
 
+/* A follower that goes is noticed though the log says nothing new; one that stays gets what comes. */
+static void follows(void *arg) {
+    (void)arg;
+    static const char request[] = "GET /containerLogs/ns/demo-0/agent?follow=true HTTP/1.1\r\n" AUTHORIZED "\r\n";
+    struct scene scene;
+    struct cc_buf goes, stays;
+    open_scene(&scene);
+    scene.world.log_text = "one\n";
+    cc_buf_init(&goes, 10000);
+    cc_buf_init(&stays, 10000);
+    int first = cc_raw_connect(scene.port), second = cc_raw_connect(scene.port);
+    cc_raw_send(first, request, sizeof request - 1);
+    cc_raw_receive_until(first, "one\n", &goes);
+    cc_raw_send(second, request, sizeof request - 1);
+    cc_raw_receive_until(second, "one\n", &stays);
+    ck_assert_uint_eq(scene.world.log_calls, 2);
+    close(first);
+    scene.world.log_text = "one\ntwo\n";
+    cc_raw_receive_until(second, "two\n", &stays);
+    ck_assert_uint_eq(scene.world.log_calls, 3);
+    close(second);
+    cc_buf_done(&goes);
+    cc_buf_done(&stays);
+    close_scene(&scene);
+}
+START_TEST(kubelet__logs_follow) {
+    cc_test_run(follows, NULL);
+}
+END_TEST
+
 static void bad_logs(void *arg) {
     (void)arg;
     struct scene scene;
@@ -733,6 +763,7 @@ int main(void) {
     tcase_add_test(all, kubelet__log_query);
     tcase_add_test(all, kubelet__log_overlap);
     tcase_add_test(all, kubelet__logs);
+    tcase_add_test(all, kubelet__logs_follow);
     tcase_add_test(all, kubelet__bad_logs);
     tcase_add_test(all, kubelet__exec_refusals);
     tcase_add_test(all, kubelet__status_json);

@@ -8,6 +8,7 @@
 
 /* Mean pause between two of them in a run that has all. */
 #define DISASTER_MEAN_MS 12000
+#define OPERATOR_LEASE "cocoon-operator.cocoonset.cocoonstack.io"
 
 static bool is_of_registry(int fault) {
     return fault >= SIM_REGISTRY_REFUSED && fault <= SIM_REGISTRY_FORGETS;
@@ -30,6 +31,11 @@ void sim_faults_draw(struct sim_world *world) {
 
 static void count(struct sim_world *world, enum sim_fault fault) {
     world->result->tally.faults[fault][1]++;
+}
+
+/* It found nothing to hit. */
+static void count_vain(struct sim_world *world, enum sim_fault fault) {
+    world->result->tally.faults[fault][0]++;
 }
 
 /* --- one disaster each
@@ -65,8 +71,10 @@ static void lose_vm(struct sim_world *world, bool vanishes) {
     struct fake_vm *vm = any_vm(world, node);
     char name[64];
 
-    if (!vm || !vk_vm_is_running(vm->record))
+    if (!vm || !vk_vm_is_running(vm->record)) {
+        count_vain(world, vanishes ? SIM_VM_LOST : SIM_VM_EXIT);
         return;
+    }
     snprintf(name, sizeof name, "%s", vm->record->name);
     permit(world, name, vanishes ? "its VM vanished" : "its VM stopped");
     sim_trace(world, "disaster", "vm %s %s on node-%zu", name, vanishes ? "vanishes" : "stops", node);
@@ -95,63 +103,65 @@ static void reboot(struct sim_world *world) {
 struct sim_phase { /* something that is on for a while */
     struct sim_world *world;
     enum sim_fault fault;
-    size_t node;
+    struct sim_daemon *cut_off; /* NULL = the registry is away */
     int64_t ms;
 };
 
-CC_YIELDS static void pass_phase(struct sim_phase *phase) {
-    struct sim_world *world = phase->world;
-
-    if (phase->fault == SIM_PARTITION)
-        world->nodes[phase->node].is_cut_off = true;
+static void turn(const struct sim_phase *phase, bool on) {
+    sim_trace(phase->world, "disaster", "%s %s%s%s", sim_fault_text(phase->fault), on ? "begins" : "ends",
+              phase->cut_off ? ": " : "", phase->cut_off ? phase->cut_off->name : "");
+    if (phase->cut_off)
+        phase->cut_off->is_cut_off = on;
     else
-        world->registry_is_down = true;
-    for (int64_t left = phase->ms; left > 0 && world->faults_on; left -= 1000)
-        if (cc_sleep_ms(1000, NULL) != 0)
-            break;
-    if (phase->fault == SIM_PARTITION)
-        world->nodes[phase->node].is_cut_off = false;
-    else
-        world->registry_is_down = false;
+        phase->world->registry_is_down = on;
 }
 
 CC_YIELDS static void run_phase(void *arg) {
     struct sim_phase phase = *(struct sim_phase *)arg;
     free(arg);
-    sim_trace(phase.world, "disaster", "%s begins (node-%zu, %lld ms)", sim_fault_text(phase.fault), phase.node,
-              (long long)phase.ms);
-    pass_phase(&phase);
-    sim_trace(phase.world, "disaster", "%s ends", sim_fault_text(phase.fault));
+    turn(&phase, true);
+    for (int64_t left = phase.ms; left > 0 && phase.world->faults_on; left -= 1000)
+        if (cc_sleep_ms(1000, NULL) != 0)
+            break;
+    turn(&phase, false);
 }
 
-static void begin_phase(struct sim_world *world, enum sim_fault fault) {
+static void begin_phase(struct sim_world *world, enum sim_fault fault, struct sim_daemon *cut_off) {
     struct sim_phase *phase = malloc(sizeof *phase);
 
     *phase = (struct sim_phase){
         .world = world,
         .fault = fault,
-        .node = any_node(world),
-        .ms = sim_random_between(&world->faults_random, 3000, fault == SIM_PARTITION ? 120000 : 60000),
+        .cut_off = cut_off,
+        .ms = sim_random_between(&world->faults_random, 3000, fault == SIM_REGISTRY_OUTAGE ? 60000 : 120000),
     };
     if (!cc_fiber_spawn(world->loop, "phase", run_phase, phase))
         free(phase);
     count(world, fault);
 }
 
+static struct sim_daemon *leader(struct sim_world *world) {
+    const char *holder = fake_kube_text(world->api, "leases", "cocoon-system", OPERATOR_LEASE, "spec/holderIdentity");
+
+    for (size_t i = 0; holder && world->operator_count > 1 && i < world->operator_count; i++)
+        if (strncmp(holder, world->operators[i].name, strlen(world->operators[i].name)) == 0)
+            return &world->operators[i];
+    return NULL;
+}
+
+/* It works on until it notices, while the other one takes over: either its lease is taken away, or it cannot renew it.
+ */
 static void change_leader(struct sim_world *world) {
-    if (world->operator_count < 2)
-        return;
-    for (size_t i = 0; i < world->operator_count; i++) {
-        const char *holder = fake_kube_text(world->api, "leases", "cocoon-system",
-                                            "cocoon-operator.cocoonset.cocoonstack.io", "spec/holderIdentity");
-        if (holder && strncmp(holder, world->operators[i].name, strlen(world->operators[i].name)) == 0) {
-            /* Cut off: it works on until it notices, while the other one takes over. */
-            sim_trace(world, "disaster", "%s loses its lease", world->operators[i].name);
-            fake_kube_touch(world->api, "leases", "cocoon-system", "cocoon-operator.cocoonset.cocoonstack.io",
-                            "{'spec':{'holderIdentity':''}}");
-            count(world, SIM_LEADER_CHANGE);
-            return;
-        }
+    struct sim_daemon *daemon = leader(world);
+
+    if (!daemon) {
+        count_vain(world, SIM_LEADER_CHANGE);
+    } else if (sim_random_below(&world->faults_random, 2) == 0) {
+        begin_phase(world, SIM_LEADER_CHANGE, daemon);
+    } else {
+        sim_trace(world, "disaster", "%s loses its lease", daemon->name);
+        fake_kube_touch(world->api, "leases", "cocoon-system", OPERATOR_LEASE, "{'spec':{'holderIdentity':''}}");
+        count(world, SIM_LEADER_CHANGE);
     }
 }
 
@@ -178,8 +188,10 @@ static void strike(struct sim_world *world, enum sim_fault fault) {
         change_leader(world);
         break;
     case SIM_REGISTRY_OUTAGE:
+        begin_phase(world, fault, NULL);
+        break;
     case SIM_PARTITION:
-        begin_phase(world, fault);
+        begin_phase(world, fault, &world->nodes[node]);
         break;
     case SIM_HISTORY_GONE:
         fake_kube_compact(world->api);
@@ -232,6 +244,8 @@ void sim_faults_end(struct sim_world *world) {
     world->kill_at_step = 0;
     world->registry_is_down = false;
     world->lag_max_ms = world->lag_max_ms > 200 ? 200 : world->lag_max_ms;
+    for (size_t i = 0; i < world->operator_count; i++)
+        world->operators[i].is_cut_off = false;
     for (size_t i = 0; i < world->node_count; i++) {
         world->nodes[i].is_cut_off = false;
         world->disk_full_until_ms[i] = 0;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -13,8 +14,6 @@
 #include "fleet.h"
 
 #define TAIL_LINES 60
-#define FIRED_MIN 100    /* a fault or action that fired less often proves nothing ... */
-#define FIRED_RUNS 10000 /* ... in a run of so many seeds */
 #define SHOWN_MAX 10
 
 struct arguments {
@@ -116,22 +115,26 @@ static void seed_done(void *ctx, uint64_t number, const struct sim_result *resul
     }
 }
 
-/* Counts how many fired too seldom. */
-static int print_tally(const struct campaign *campaign) {
-    const struct sim_tally *tally = &campaign->tally;
-    int rare = 0;
+static double processor_seconds(void) {
+    struct rusage usage;
 
-    printf("\n%-52s %10s %10s\n", "fault", "on reads", "on writes");
-    for (int i = 0; i < SIM_FAULT_COUNT; i++) {
-        printf("%-52s %10" PRId64 " %10" PRId64 "\n", sim_fault_text(i), tally->faults[i][0], tally->faults[i][1]);
-        rare += tally->faults[i][0] + tally->faults[i][1] < FIRED_MIN;
-    }
-    printf("\n%-52s %10s %10s\n", "action of a user", "asked", "accepted");
-    for (int i = 0; i < SIM_ACTION_COUNT; i++) {
-        printf("%-52s %10" PRId64 " %10" PRId64 "\n", sim_action_text(i), tally->actions[i][0], tally->actions[i][1]);
-        rare += tally->actions[i][0] < FIRED_MIN;
-    }
-    return rare;
+    getrusage(RUSAGE_CHILDREN, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+static void print_speed(const struct campaign *campaign, const struct timespec *start) {
+    const struct arguments *arguments = campaign->arguments;
+    double runs = (double)arguments->runs, processor = processor_seconds();
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    double seconds = (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
+    printf("\n%.1f virtual minutes a seed, %" PRId64
+           " calls of daemons; %.1f seeds/s in all, %.1f for each second of a "
+           "core\n",
+           (double)campaign->virtual_ms / 60000 / runs, campaign->tally.calls, runs / seconds,
+           processor > 0 ? runs / processor : 0);
 }
 
 static int run_many(const struct arguments *arguments) {
@@ -147,6 +150,8 @@ static int run_many(const struct arguments *arguments) {
     };
     if (!arguments->hashes)
         printf("seeds %" PRIu64 " to %" PRIu64 "\n", arguments->first, arguments->first + arguments->runs - 1);
+    struct timespec start;
+    clock_gettime(CLOCK_MONOTONIC, &start);
     uint64_t failures = sim_fleet_run(&fleet);
     int rare = 0;
 
@@ -155,17 +160,14 @@ static int run_many(const struct arguments *arguments) {
             printf("%" PRIu64 " %016" PRIx64 "\n", arguments->first + i, campaign.hashes[i]);
     } else {
         if (!arguments->is_brief)
-            rare = print_tally(&campaign);
-        printf("\n%.1f virtual minutes, %" PRId64 " calls of daemons\n", (double)campaign.virtual_ms / 60000,
-               campaign.tally.calls);
+            rare = sim_tally_print(&campaign.tally, arguments->runs);
+        print_speed(&campaign, &start);
         for (size_t i = 0; i < campaign.failed_count; i++)
             printf("replay: sim --seed %" PRIu64 " --trace\n", campaign.failed_seeds[i]);
-        if (rare > 0 && arguments->runs >= FIRED_RUNS)
-            printf("%d faults or actions fired less than %d times\n", rare, FIRED_MIN);
         printf("sim: %" PRIu64 " passed, %" PRIu64 " failed\n", arguments->runs - failures, failures);
     }
     free(campaign.hashes);
-    return failures > 0 || (rare > 0 && arguments->runs >= FIRED_RUNS);
+    return failures > 0 || rare > 0;
 }
 
 /* --- the command line ------------------------------------------------------------------------------------------------

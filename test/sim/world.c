@@ -53,9 +53,10 @@ static void on_step(void *ctx) {
     size_t index = sim_random_below(&world->faults_random, world->node_count + world->operator_count);
     struct sim_daemon *daemon =
         index < world->node_count ? &world->nodes[index] : &world->operators[index - world->node_count];
-    if (daemon->is_dead || !daemon->is_running)
+    bool is_vain = daemon->is_dead || !daemon->is_running;
+    world->result->tally.faults[SIM_KILL_AT_YIELD][!is_vain]++;
+    if (is_vain)
         return;
-    world->result->tally.faults[SIM_KILL_AT_YIELD][1]++;
     sim_daemon_kill(daemon, "between two yields");
 }
 

@@ -1,9 +1,13 @@
 /* Over clear text on loopback. Credentials need https (contract/04 C2.6): what becomes of them is in
  * test_credentials.c. */
+#include <arpa/inet.h>
 #include <check.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "aio/fiber.h"
 #include "base/json.h"
@@ -132,6 +136,70 @@ REAL_TEST(transport__asks_the_proxy_of_the_kubeconfig) {
     world_close(&w);
 }
 
+/* A SOCKS5 proxy that answers for the server: it is asked for a name, which it resolves, as Go leaves it to do. */
+struct socks {
+    int listener;
+    pthread_t thread;
+    char asked[80], request[512];
+};
+
+static void read_all(int fd, void *bytes, size_t count) {
+    for (size_t done = 0; done < count;) {
+        ssize_t rc = read(fd, (char *)bytes + done, count - done);
+        ck_assert_int_gt(rc, 0);
+        done += (size_t)rc;
+    }
+}
+
+static void *serve_socks(void *arg) {
+    static const char answer_text[] = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 42\r\n\r\n"
+                                      "{\"kind\":\"Pod\",\"metadata\":{\"name\":\"abcde\"}}";
+    struct socks *socks = arg;
+    unsigned char bytes[300];
+    int fd = accept(socks->listener, NULL, NULL);
+    read_all(fd, bytes, 2);
+    read_all(fd, bytes + 2, bytes[1]); /* the methods */
+    ck_assert_int_eq(write(fd, "\5\0", 2), 2);
+    read_all(fd, bytes, 5);
+    ck_assert_int_eq(bytes[3], 3); /* a name, no address */
+    size_t length = bytes[4];
+    read_all(fd, bytes + 5, length + 2);
+    snprintf(socks->asked, sizeof socks->asked, "%.*s:%d", (int)length, (char *)bytes + 5,
+             bytes[5 + length] * 256 + bytes[6 + length]);
+    ck_assert_int_eq(write(fd, "\5\0\0\1\0\0\0\0\0\0", 10), 10);
+    ck_assert_int_gt(read(fd, socks->request, sizeof socks->request - 1), 0);
+    ck_assert_int_eq(write(fd, answer_text, strlen(answer_text)), (ssize_t)strlen(answer_text));
+    close(fd);
+    return NULL;
+}
+
+REAL_TEST(transport__goes_through_a_socks_proxy) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof address;
+    struct socks socks = {.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    struct cc_kube_config config = {.server = "http://api.invalid:81", .source = "test"};
+    struct cc_kube_http_transport *transport;
+    struct cc_err err = {0};
+    json_t *pod = NULL;
+    char proxy[64];
+
+    ck_assert_int_eq(bind(socks.listener, (struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(listen(socks.listener, 1), 0);
+    ck_assert_int_eq(getsockname(socks.listener, (struct sockaddr *)&address, &bytes), 0);
+    ck_assert_int_eq(pthread_create(&socks.thread, NULL, serve_socks, &socks), 0);
+    snprintf(proxy, sizeof proxy, "socks5://127.0.0.1:%d", ntohs(address.sin_port));
+    config.proxy_url = proxy;
+    ck_assert_int_eq(cc_kube_http_transport_new(cc_loop_current(), &config, "t", &transport, &err), 0);
+    struct cc_kube kube = {.transport = cc_kube_http_transport_port(transport)};
+    ck_assert_msg(cc_kube_get(&kube, &pod_ref, &pod, &err) == 0, "%s", err.msg);
+    json_decref(pod);
+    pthread_join(socks.thread, NULL);
+    ck_assert_str_eq(socks.asked, "api.invalid:81");
+    ck_assert_ptr_nonnull(strstr(socks.request, "GET /api/v1/namespaces/ns/pods/a HTTP/1.1\r\n"));
+    close(socks.listener);
+    cc_kube_http_transport_free(transport);
+}
+
 REAL_TEST(transport__reads_retry_after) {
     static const struct {
         const char *text;
@@ -221,6 +289,7 @@ int main(void) {
 
     tcase_add_test(tcase, transport__sends_paths_and_headers);
     tcase_add_test(tcase, transport__asks_the_proxy_of_the_kubeconfig);
+    tcase_add_test(tcase, transport__goes_through_a_socks_proxy);
     tcase_add_test(tcase, transport__reads_retry_after);
     tcase_add_test(tcase, transport__tells_lost_from_refused);
     tcase_add_test(tcase, transport__streams_lists_and_watches);

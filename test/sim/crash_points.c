@@ -7,6 +7,7 @@
 
 #define SEED 1
 #define SHOWN_MAX 20
+#define STRIDE 7919 /* a prime */
 
 struct points {
     const struct sim_scenario *scenario;
@@ -14,19 +15,22 @@ struct points {
     uint64_t shown;
 };
 
-/* Every call in each way but the one that goes well, then those that can stop half-way. */
+/* The calls that can stop half-way, then every call in each way but the one that goes well, from all over the story:
+ * what breaks at one call mostly breaks at others as well, and is found sooner so. */
 static void job(void *ctx, uint64_t number, struct sim_options *ret) {
     const struct points *points = ctx;
     uint64_t ways = SIM_WAY_HALF - 1;
-    uint64_t whole = points->plain->calls * ways;
+    uint64_t calls = points->plain->calls;
+    uint64_t halves = points->plain->half_call_count;
 
     *ret = (struct sim_options){.seed = SEED, .scenario = points->scenario};
-    if (number < whole) {
-        ret->crash_call = number / ways + 1;
-        ret->crash_way = (enum sim_way)(number % ways + 1);
-    } else {
-        ret->crash_call = points->plain->half_calls[number - whole];
+    if (number < halves) {
+        ret->crash_call = points->plain->half_calls[number];
         ret->crash_way = SIM_WAY_HALF;
+    } else {
+        number -= halves;
+        ret->crash_call = (calls % STRIDE == 0 ? number : number * STRIDE) % calls + 1;
+        ret->crash_way = (enum sim_way)((number / calls + number % calls) % ways + 1);
     }
 }
 

@@ -76,7 +76,7 @@ endif
 
 all: ## the library, both daemons, the kubectl plugin, the simulated host
 .PHONY: all lib unit help
-all: $(LIB) $(if $(wildcard cocoon-operator/main.c),$(OPERATOR)) $(if $(wildcard vk-cocoon/main.c),$(NODE)) $(if $(PLUGIN_SOURCES),$(PLUGIN)) $(if $(SIM_SOURCES),$(COCOON_SIM))
+all: $(LIB) $(if $(wildcard cocoon-operator/main.c),$(OPERATOR)) $(if $(wildcard vk-cocoon/main.c),$(NODE_AGENT)) $(if $(PLUGIN_SOURCES),$(PLUGIN)) $(if $(SIM_SOURCES),$(COCOON_SIM))
 lib: $(LIB)
 
 $(BUILD)/obj/%.o: %.c
@@ -134,7 +134,7 @@ $(NODE_SUPPORT_LIB): $(call objects,$(NODE_SUPPORT_SOURCES))
 $(OPERATOR): $(BUILD)/obj/cocoon-operator/main.o $(OPERATOR_LIB) $(LIB)
 	$(say) LINK $@
 	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
-$(NODE): $(BUILD)/obj/vk-cocoon/main.o $(NODE_LIB) $(LIB)
+$(NODE_AGENT): $(BUILD)/obj/vk-cocoon/main.o $(NODE_LIB) $(LIB)
 	$(say) LINK $@
 	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 $(PLUGIN): $(BUILD)/obj/kubectl-cocoon/main.o $(PLUGIN_LIB) $(LIB)
@@ -276,7 +276,7 @@ images: ## both container images into build/images, without a Docker daemon
 
 # --- installation ------------------------------------------------------------------------------------------------------
 install: all ## into DESTDIR and PREFIX: programs, man pages, completions, the systemd unit, the CRDs
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(OPERATOR) $(NODE) $(PLUGIN) packaging/completions/kubectl_complete-cocoon
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(OPERATOR) $(NODE_AGENT) $(PLUGIN) packaging/completions/kubectl_complete-cocoon
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 packaging/man/*.1
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man8 packaging/man/*.8
 	install -D -m 644 packaging/completions/kubectl-cocoon.bash \

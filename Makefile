@@ -50,7 +50,7 @@ SIMULATOR_SOURCES := $(sort $(wildcard test/sim/*.c))
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIB           := $(BUILD)/libcocoon-common.a
 OPERATOR      := $(BUILD)/cocoon-operator
-NODE          := $(BUILD)/vk-cocoon
+NODE_AGENT    := $(BUILD)/vk-cocoon
 PLUGIN        := $(BUILD)/kubectl-cocoon
 COCOON_SIM    := $(BUILD)/cocoon-sim
 OPERATOR_LIB  := $(BUILD)/liboperator.a
@@ -209,10 +209,10 @@ demo-stop: ## ends what `make demo KEEP=1` left
 	@python3 test/cluster/demo.py stop
 demo-saboteurs: deps ## builds three spoiled variants; the demo must fail on each
 	@hack/demo-saboteurs
-kill-test: deps ## kill -9 of either daemon, KILLS times over the demo's stages
+kill-test: deps ## kill -9 of either daemon (NODE=1: the node agent), KILLS times over the demo's stages
 	@$(MAKE) --no-print-directory -j$(shell nproc) all VARIANT=$(VARIANT)
 	@hack/kube build > /dev/null
-	@VARIANT=$(VARIANT) python3 test/cluster/kill_test.py $(or $(KILLS),40)
+	@VARIANT=$(VARIANT) NODE=$(NODE) python3 test/cluster/kill_test.py $(or $(KILLS),40)
 
 # --- tests -------------------------------------------------------------------------------------------------------------
 check: deps ## builds release and asan, unit tests in both, tree rules, integration tests on real servers

@@ -136,9 +136,10 @@ static void set_scheduled(struct sim_world *world, const json_t *pod, const char
         cc_json_set_new(status, "conditions", conditions);
     }
     if (!old) {
-        old = json_pack("{s:s}", "type", "PodScheduled");
+        old = json_pack("{s:s,s:n}", "type", "PodScheduled", "lastProbeTime");
         json_array_append_new(conditions, old);
     }
+    cc_json_set_new(old, "lastTransitionTime", fake_time(world->api, 0));
     cc_json_set_text(old, "status", node ? "True" : "False");
     if (node) {
         json_object_del(old, "reason");
@@ -147,6 +148,7 @@ static void set_scheduled(struct sim_world *world, const json_t *pod, const char
     } else {
         cc_json_set_text(old, "reason", "Unschedulable");
         cc_json_set_text(old, "message", "0/3 nodes are available");
+        cc_json_set_int(old, "observedGeneration", cc_json_int(metadata_of(pod), "generation", 1));
     }
     /* A binding is no change of the spec. */
     cc_json_set_int(json_object_get(copy, "metadata"), "generation", cc_json_int(metadata_of(pod), "generation", 1));
@@ -155,6 +157,10 @@ static void set_scheduled(struct sim_world *world, const json_t *pod, const char
 }
 
 static void schedule(struct sim_world *world, const json_t *pod) {
+    const char *scheduler = cc_json_text(cc_json_member(pod, "spec"), "schedulerName");
+
+    if (!cc_text_is_empty(scheduler) && strcmp(scheduler, "default-scheduler") != 0)
+        return;
     if (is_deleting(pod) || is_terminal(pod) ||
         !cc_text_is_empty(cc_json_text(cc_json_member(pod, "spec"), "nodeName")))
         return;
@@ -167,14 +173,17 @@ static void schedule(struct sim_world *world, const json_t *pod) {
 static void delete_pod(struct sim_world *world, const json_t *pod, const char *why) {
     char path[160];
 
-    snprintf(path, sizeof path, "/api/v1/namespaces/%s/pods/%s", SIM_NAMESPACE, cc_json_text(metadata_of(pod), "name"));
+    snprintf(path, sizeof path, "/api/v1/namespaces/%s/pods/%s", cc_json_text(metadata_of(pod), "namespace"),
+             cc_json_text(metadata_of(pod), "name"));
     sim_trace(world, "cluster", "delete pod %s: %s", cc_json_text(metadata_of(pod), "name"), why);
     fake_kube_request(world->api, "DELETE", path, NULL, NULL, NULL);
 }
 
 static void collect_garbage(struct sim_world *world, const json_t *pod) {
     const json_t *owner = json_array_get(cc_json_member(metadata_of(pod), "ownerReferences"), 0);
-    const json_t *set = owner ? sim_set(world, cc_json_text(owner, "name")) : NULL;
+    const json_t *set = owner ? fake_kube_get(world->api, "cocoonsets", cc_json_text(metadata_of(pod), "namespace"),
+                                              cc_json_text(owner, "name"))
+                              : NULL;
 
     if (!owner || is_deleting(pod))
         return;

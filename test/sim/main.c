@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "conformance.h"
 #include "crash_points.h"
 #include "fleet.h"
 
@@ -20,7 +21,7 @@ struct arguments {
     uint64_t seed, runs, first, call, failures_max;
     int way;
     unsigned jobs;
-    bool has_seed, trace, hashes, is_brief;
+    bool has_seed, trace, hashes, is_brief, wants_conformance;
     const char *scenario, *crash_points;
 };
 
@@ -30,6 +31,7 @@ static void usage(FILE *to) {
           "       sim --runs N --first SEED --hashes        a line a seed with the hash of its whole timeline\n"
           "       sim --crash-points all|NAME [--jobs N]    every call of the scenarios, failed in every way\n"
           "       sim --scenario NAME [--call N --way 1-5] [--trace]\n"
+          "       sim --conformance                         the simulated API server against the one of $KUBECONFIG\n"
           "       --max-failures N stops after N failures (default 10); --brief prints no progress and no table\n",
           to);
 }
@@ -190,7 +192,8 @@ static void parse(int argc, char **argv, struct arguments *ret) {
                                             {"crash-points", 1, NULL, 'c'}, {"scenario", 1, NULL, 'o'},
                                             {"call", 1, NULL, 'k'},         {"way", 1, NULL, 'w'},
                                             {"max-failures", 1, NULL, 'm'}, {"help", 0, NULL, 'h'},
-                                            {"brief", 0, NULL, 'b'},        {0}};
+                                            {"brief", 0, NULL, 'b'},        {"conformance", 0, NULL, 'C'},
+                                            {0}};
     struct timespec now;
     int option;
 
@@ -238,6 +241,9 @@ static void parse(int argc, char **argv, struct arguments *ret) {
         case 'b':
             ret->is_brief = true;
             break;
+        case 'C':
+            ret->wants_conformance = true;
+            break;
         case 'h':
             usage(stdout);
             exit(0);
@@ -277,6 +283,8 @@ int main(int argc, char **argv) {
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
     mallopt(M_TOP_PAD, 16 << 20);
     mallopt(M_MXFAST, 0);
+    if (arguments.wants_conformance)
+        return conf_main(NULL, arguments.trace);
     if (arguments.crash_points)
         return sim_crash_points(arguments.crash_points, arguments.jobs, arguments.failures_max) != 0;
     if (arguments.scenario)

@@ -81,6 +81,7 @@ static void build(struct sim_world *world) {
         exit(2);
     }
     world->api = fake_kube_new(world->loop);
+    fake_kube_admit(world->api);
     world->store = cc_memory_registry_new();
     world->node_count = scenario ? scenario->nodes : RANDOM_NODES;
     world->operator_count = 1;

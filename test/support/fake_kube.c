@@ -46,6 +46,7 @@ void fake_kube_free(struct fake_kube *kube) {
         free(kube->resources[i]);
     }
     free(kube->resources);
+    fake_schemas_free(kube->schemas);
     free(kube->log);
     free(kube);
 }
@@ -307,15 +308,22 @@ static struct fake_body *new_watch(struct fake_kube *kube, const struct fake_rou
     struct fake_body *body = CC_NEW(struct fake_body);
     struct fake_stream *stream = CC_NEW(struct fake_stream);
     struct cc_mono now = kube->loop ? cc_loop_now_mono(kube->loop) : (struct cc_mono){0};
+    bool wants_state = false;
 
     stream->kube = kube;
+    stream->wants_bookmarks = cc_text_equal(fake_route_query(route, "allowWatchBookmarks"), "true");
     stream->resource = route->resource;
     stream->namespace = cc_xstrdup(route->namespace);
     stream->label_selector = cc_xstrdup(cc_text_or(fake_route_query(route, "labelSelector"), ""));
     stream->field_selector = cc_xstrdup(cc_text_or(fake_route_query(route, "fieldSelector"), ""));
-    stream->position = history_after(kube, query_number(route, "resourceVersion", 0));
+    if (query_number(route, "resourceVersion", 0) > 0)
+        stream->position = history_after(kube, query_number(route, "resourceVersion", 0));
+    else
+        wants_state = true;
     stream->end = cc_mono_add_ms(now, 1000 * query_number(route, "timeoutSeconds", 1800));
     cc_buf_init(&stream->out, BODY_BYTES_MAX);
+    if (wants_state)
+        fake_stream_begin(stream);
     stream->next = kube->streams;
     kube->streams = stream;
     body->kube = kube;
@@ -358,6 +366,16 @@ static bool is_status_fault(const struct fake_kube_fault *fault) {
     return fault && (fault->kind == FAKE_KUBE_STATUS || fault->kind == FAKE_KUBE_STATUS_AFTER);
 }
 
+/* The refusal comes as the first frame of the stream. */
+static struct fake_answer too_old(int64_t wanted, int64_t oldest) {
+    struct fake_answer answer =
+        fake_api_status(410, "Expired", "too old resource version: %lld (%lld)", (long long)wanted, (long long)oldest);
+
+    answer.body = json_pack("{s:s,s:o}", "type", "ERROR", "object", answer.body);
+    answer.status = 200;
+    return answer;
+}
+
 static int answer_exchange(struct fake_kube *kube, const struct cc_kube_exchange *exchange,
                            const struct fake_route *route, bool found, const json_t *body, size_t entry,
                            struct cc_kube_answer *ret, struct cc_err *err) {
@@ -373,7 +391,7 @@ static int answer_exchange(struct fake_kube *kube, const struct cc_kube_exchange
             *ret = (struct cc_kube_answer){.status = 200, .stream = new_watch(kube, route)};
             return 0;
         }
-        answer = fake_api_status(410, "Expired", "too old resource version");
+        answer = too_old(query_number(route, "resourceVersion", 0), kube->compacted_to);
     } else if (is_applied(fault)) {
         answer = handle(kube, exchange->method, route, found, exchange->content_type, body);
     }

@@ -24,6 +24,10 @@ struct fake_kube;
  * configmaps, secrets, leases, cocoonsets, cocoonhibernations. */
 struct fake_kube *fake_kube_new(struct cc_loop *loop);
 void fake_kube_free(struct fake_kube *kube); /* no watch may be open; NULL is fine */
+/* From now on created and changed objects get the defaults of their kind, and are validated: pods, nodes, leases and
+ * events as far as the daemons use them, CocoonSets and CocoonHibernations by the schemas and CEL rules of the chart's
+ * CRDs. Objects that fake_kube_put stores are taken as they are. Off at first: short tests write short objects. */
+void fake_kube_admit(struct fake_kube *kube);
 /* The port. A daemon's calls need a fiber; the functions below do not. */
 struct cc_kube_transport fake_kube_transport(struct fake_kube *kube);
 /* The body of the next request of the port, which the caller has parsed already; it may not be changed any more. */

@@ -54,47 +54,112 @@ struct fake_answer fake_api_status(int status, const char *reason, const char *f
     cc_json_set_new(body, "metadata", json_object());
     cc_json_set_text(body, "status", status < 300 ? "Success" : "Failure");
     cc_json_set_text(body, "message", message);
-    cc_json_set_text(body, "reason", reason ? reason : reason_of(status));
+    cc_json_set_text_nonempty(body, "reason", reason ? reason : reason_of(status));
     cc_json_set_int(body, "code", status);
     return (struct fake_answer){.status = status, .body = body};
 }
 
-static struct fake_answer invalid(const struct fake_route *route, const char *field, const char *why) {
-    struct fake_answer answer =
-        fake_api_status(422, NULL, "%s \"%s\" is invalid: %s: %s", route->resource->kind, route->name, field, why);
+/* "apps" of "apps/v1"; "" for the core group. */
+static char *group_of(const struct fake_resource *resource) {
+    const char *slash = strchr(resource->api_version, '/');
 
-    cc_json_set_new(answer.body, "details",
-                    json_pack("{s:s,s:s,s:[{s:s,s:s,s:s}]}", "name", route->name, "kind", route->resource->kind,
-                              "causes", "reason", "FieldValueInvalid", "message", why, "field", field));
+    return cc_xstrndup(resource->api_version, slash ? (size_t)(slash - resource->api_version) : 0);
+}
+
+/* "cocoonsets.cocoonset.cocoonstack.io", "pods" */
+static char *qualified(const struct fake_resource *resource, const char *name) {
+    char *group cc_cleanup(cc_free_p) = group_of(resource);
+
+    return cc_xasprintf("%s%s%s", name, *group ? "." : "", group);
+}
+
+static void set_details(struct fake_answer *answer, const struct fake_route *route, const char *kind) {
+    char *group cc_cleanup(cc_free_p) = group_of(route->resource);
+    json_t *details = json_object();
+
+    cc_json_set_text_nonempty(details, "name", route->name);
+    cc_json_set_text_nonempty(details, "group", group);
+    cc_json_set_text(details, "kind", kind);
+    cc_json_set_new(answer->body, "details", details);
+}
+
+/* A refusal that names the object: "<plural> "<name>" <why>". */
+static struct fake_answer refused(const struct fake_route *route, int status, const char *reason, const char *head,
+                                  const char *why) {
+    char *plural cc_cleanup(cc_free_p) = qualified(route->resource, route->resource->plural);
+    struct fake_answer answer = fake_api_status(status, reason, "%s%s \"%s\"%s", head, plural, route->name, why);
+
+    set_details(&answer, route, route->resource->plural);
     return answer;
 }
 
-static struct fake_answer not_found(const struct fake_route *route) {
-    return fake_api_status(404, NULL, "%s \"%s\" not found", route->resource->plural, route->name);
+void fake_cause_add(json_t *causes, const char *field, const char *reason, char *take_message) {
+    cc_json_append_new(causes, json_pack("{s:s,s:s,s:s}", "reason", reason, "message", take_message, "field", field));
+    free(take_message);
 }
 
+struct fake_answer fake_api_invalid(const struct fake_route *route, const json_t *causes) {
+    char *kind cc_cleanup(cc_free_p) = qualified(route->resource, route->resource->kind);
+    json_t *cause;
+    size_t i, count = json_array_size(causes), told = 0;
+    struct cc_buf text;
+
+    cc_buf_init(&text, (size_t)1 << 20);
+    json_array_foreach (causes, i, cause) {
+        bool is_told = false;
+        for (size_t k = 0; k < i; k++) /* the same twice is told once */
+            is_told = is_told || json_equal(cause, json_array_get(causes, k));
+        if (!is_told)
+            cc_buf_printf(&text, "%s%s: %s", told++ ? ", " : "", cc_json_text(cause, "field"),
+                          cc_json_text(cause, "message"));
+    }
+    (void)count;
+    struct fake_answer answer = fake_api_status(
+        422, NULL, told > 1 ? "%s \"%s\" is invalid: [%s]" : "%s \"%s\" is invalid: %s", kind, route->name, text.data);
+    cc_buf_done(&text);
+    set_details(&answer, route, route->resource->kind);
+    json_object_set(json_object_get(answer.body, "details"), "causes", (json_t *)causes);
+    return answer;
+}
+
+static struct fake_answer invalid(const struct fake_route *route, const char *field, const char *reason,
+                                  const char *why) {
+    json_t *causes cc_cleanup(cc_json_decref_p) = json_array();
+
+    fake_cause_add(causes, field, reason, cc_xstrdup(why));
+    return fake_api_invalid(route, causes);
+}
+
+static struct fake_answer not_found(const struct fake_route *route) {
+    return refused(route, 404, NULL, "", " not found");
+}
+
+#define CANNOT "Operation cannot be fulfilled on "
+
 static struct fake_answer conflict(const struct fake_route *route) {
-    return fake_api_status(
-        409, NULL,
-        "Operation cannot be fulfilled on %s \"%s\": the object has been modified; please apply your "
-        "changes to the latest version and try again",
-        route->resource->plural, route->name);
+    return refused(route, 409, NULL, CANNOT,
+                   ": the object has been modified; please apply your changes to the latest version and try again");
 }
 
 static struct fake_answer wrong_uid(const struct fake_route *route, const char *wanted, const char *have) {
-    return fake_api_status(
-        409, NULL,
-        "Operation cannot be fulfilled on %s \"%s\": Precondition failed: UID in precondition: %s, UID "
-        "in object meta: %s",
-        route->resource->plural, route->name, wanted, have);
+    char *why cc_cleanup(cc_free_p) = cc_xasprintf(
+        ": StorageError: invalid object, Code: 4, Key: /registry/%s/%s%s%s, ResourceVersion: 0, "
+        "AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
+        route->resource->plural, route->namespace, *route->namespace ? "/" : "", route->name, wanted, have);
+    return refused(route, 409, NULL, CANNOT, why);
 }
 
-static struct fake_answer wrong_uid_to_delete(const struct fake_route *route, const char *wanted, const char *have) {
-    return fake_api_status(
-        409, NULL,
-        "Operation cannot be fulfilled on %s \"%s\": the UID in the precondition (%s) does not match the "
-        "UID in record (%s). The object might have been deleted and then recreated",
-        route->resource->kind, route->name, wanted, have);
+static struct fake_answer wrong_to_delete(const struct fake_route *route, const char *what, const char *wanted,
+                                          const char *have, const char *tail) {
+    char *kind cc_cleanup(cc_free_p) = qualified(route->resource, route->resource->kind);
+    struct fake_answer answer =
+        fake_api_status(409, NULL,
+                        CANNOT "%s \"%s\": the %s in the precondition (%s) does not match the %s in record (%s). The "
+                               "object might have been %s",
+                        kind, route->name, what, wanted, what, have, tail);
+
+    set_details(&answer, route, route->resource->kind);
+    return answer;
 }
 
 static struct fake_answer ok(int status, json_t *json) {
@@ -215,7 +280,7 @@ const char *fake_route_query(const struct fake_route *route, const char *key) {
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
 
-static bool is_core(const struct fake_resource *resource) {
+bool fake_is_core(const struct fake_resource *resource) {
     return !strstr(resource->api_version, "cocoonstack");
 }
 
@@ -227,17 +292,18 @@ json_t *fake_api_list_head(const struct fake_resource *resource, const char *res
     json_t *metadata = json_object();
     char *kind cc_cleanup(cc_free_p) = cc_xasprintf("%sList", resource->kind);
 
-    cc_json_set_text_nonempty(metadata, "continue", next);
+    if (next || !fake_is_core(resource))
+        cc_json_set_text(metadata, "continue", cc_text_or(next, ""));
     if (remaining > 0)
         cc_json_set_int(metadata, "remainingItemCount", (int64_t)remaining);
     cc_json_set_text(metadata, "resourceVersion", resource_version);
-    if (is_core(resource))
+    if (fake_is_core(resource))
         cc_json_set_text(list, "kind", kind);
     cc_json_set_text(list, "apiVersion", resource->api_version);
-    if (is_core(resource))
+    if (fake_is_core(resource))
         cc_json_set_new(list, "metadata", metadata);
     cc_json_set_new(list, "items", take_items);
-    if (!is_core(resource)) {
+    if (!fake_is_core(resource)) {
         cc_json_set_text(list, "kind", kind);
         cc_json_set_new(list, "metadata", metadata);
     }
@@ -247,7 +313,7 @@ json_t *fake_api_list_head(const struct fake_resource *resource, const char *res
 static json_t *list_item(const struct fake_object *object) {
     json_t *copy = json_copy(object->json);
 
-    if (is_core(object->resource)) {
+    if (fake_is_core(object->resource)) {
         json_object_del(copy, "kind");
         json_object_del(copy, "apiVersion");
     }
@@ -287,12 +353,33 @@ static struct fake_page *new_page(struct fake_kube *kube, json_t *take_items) {
     return page;
 }
 
+static bool is_number(const char *text) {
+    int64_t value;
+    return cc_text_is_empty(text) || cc_parse_int64(text, 0, INT64_MAX, &value);
+}
+
+/* The first query member that cannot be understood; NULL = none. */
+static const char *wrong_parameter(const struct fake_route *route) {
+    const char *token = fake_route_query(route, "continue"), *fields = fake_route_query(route, "fieldSelector");
+
+    if (!is_number(fake_route_query(route, "limit")))
+        return "limit";
+    if (!is_number(fake_route_query(route, "resourceVersion")))
+        return "resourceVersion";
+    if (!cc_text_is_empty(token) && !strchr(token, '-'))
+        return "continue";
+    return cc_text_is_empty(fields) || fake_fields_are_known(route->resource->kind, fields) ? NULL : "fieldSelector";
+}
+
 static struct fake_answer list(struct fake_kube *kube, const struct fake_route *route) {
     const char *token = fake_route_query(route, "continue");
     const char *version = fake_route_query(route, "resourceVersion");
     int64_t limit = 0, start = 0, id = 0;
     struct fake_page *page = NULL;
+    const char *wrong = wrong_parameter(route);
 
+    if (wrong)
+        return fake_api_status(400, NULL, "invalid value for %s", wrong);
     if (!cc_text_is_empty(token)) {
         const char *dash = strchr(token, '-');
         char *first cc_cleanup(cc_free_p) = cc_xstrndup(token, dash ? (size_t)(dash - token) : 0);
@@ -327,11 +414,20 @@ static struct fake_answer list(struct fake_kube *kube, const struct fake_route *
 
 /* Kinds whose spec changes are counted. */
 static bool has_generation(const struct fake_resource *resource) {
-    return !is_core(resource) || strcmp(resource->kind, "Pod") == 0;
+    return !fake_is_core(resource) || strcmp(resource->kind, "Pod") == 0;
 }
 
 static char *new_uid(struct fake_kube *kube) {
     return cc_xasprintf("00000000-0000-4000-8000-%012llx", (unsigned long long)++kube->uid_counter);
+}
+
+/* Built-in kinds may leave it out. */
+static bool is_of_kind(const struct fake_route *route, const json_t *body) {
+    const char *kind = cc_json_text(body, "kind"), *version = cc_json_text(body, "apiVersion");
+
+    if (!kind && !version)
+        return fake_is_core(route->resource);
+    return cc_text_equal(kind, route->resource->kind) && cc_text_equal(version, route->resource->api_version);
 }
 
 static struct fake_answer create(struct fake_kube *kube, struct fake_route *route, const json_t *body) {
@@ -340,26 +436,41 @@ static struct fake_answer create(struct fake_kube *kube, struct fake_route *rout
     const char *name = cc_json_text(given, "name");
     const char *namespace = cc_json_text(given, "namespace");
 
+    if (!is_of_kind(route, body))
+        return fake_api_status(400, NULL, "the object provided is unrecognized (must be of type %s)", resource->kind);
     if (!json_is_object(given) || cc_text_is_empty(name))
-        return invalid(route, "metadata.name", "Required value: name or generateName is required");
+        return invalid(route, "metadata.name", "FieldValueRequired",
+                       "Required value: name or generateName is required");
     free(route->name);
     route->name = cc_xstrdup(name);
-    if (!cc_name_is_dns1123_subdomain(name))
-        return invalid(route, "metadata.name", "Invalid value: not a lowercase RFC 1123 subdomain");
+    if (!cc_name_is_dns1123_subdomain(name)) {
+        char *why cc_cleanup(cc_free_p) = cc_xasprintf("Invalid value: \"%s\": " FAKE_SUBDOMAIN_RULE, name);
+        return invalid(route, "metadata.name", "FieldValueInvalid", why);
+    }
     if (!cc_text_is_empty(namespace) && !cc_text_equal(namespace, route->namespace))
         return fake_api_status(400, NULL,
                                "the namespace of the provided object does not match the namespace sent on the "
                                "request");
     if (!cc_text_is_empty(cc_json_text(given, "resourceVersion")))
-        return fake_api_status(500, NULL, "resourceVersion should not be set on objects to be created");
-    if (fake_store_find(kube, resource, route->namespace, name))
-        return fake_api_status(409, "AlreadyExists", "%s \"%s\" already exists", resource->plural, name);
+        return fake_api_status(500, "", "resourceVersion should not be set on objects to be created");
 
     json_t *object = json_deep_copy(body);
+    struct fake_answer answer;
+    if (resource->namespaced)
+        cc_json_set_text(json_object_get(object, "metadata"), "namespace", route->namespace);
+    if (!fake_admit(kube, route, NULL, object, &answer)) {
+        json_decref(object);
+        return answer;
+    }
+    const struct fake_object *present = fake_store_find(kube, resource, route->namespace, name);
+    if (present) {
+        json_decref(object);
+        bool deleting = cc_json_path(present->json, "metadata", "deletionTimestamp", NULL) != NULL;
+        return refused(route, 409, "AlreadyExists", deleting ? "object is being deleted: " : "", " already exists");
+    }
+
     json_t *metadata = json_object_get(object, "metadata");
     char *uid cc_cleanup(cc_free_p) = new_uid(kube);
-    if (resource->namespaced)
-        cc_json_set_text(metadata, "namespace", route->namespace);
     cc_json_set_text(metadata, "uid", uid);
     cc_json_set_new(metadata, "creationTimestamp", fake_time(kube, 0));
     json_object_del(metadata, "deletionTimestamp");
@@ -369,10 +480,11 @@ static struct fake_answer create(struct fake_kube *kube, struct fake_route *rout
         cc_json_set_int(metadata, "generation", 1);
     cc_json_set_text(object, "apiVersion", resource->api_version);
     cc_json_set_text(object, "kind", resource->kind);
-    if (!is_core(resource))
+    if (!fake_is_core(resource))
         json_object_del(object, "status");
     if (strcmp(resource->kind, "Pod") == 0)
-        cc_json_set_new(object, "status", json_pack("{s:s,s:s}", "phase", "Pending", "qosClass", "BestEffort"));
+        cc_json_set_new(object, "status",
+                        json_pack("{s:s,s:s}", "phase", "Pending", "qosClass", fake_qos_class(object)));
     return ok(201, fake_store_write(kube, resource, NULL, object));
 }
 
@@ -388,11 +500,14 @@ static void keep(json_t *to, const json_t *from, const char *key) {
         json_object_del(to, key);
 }
 
-static bool adds_finalizer(const json_t *old, const json_t *new) {
+/* The finalizers that the new object has and the old one has not, as Go prints them; NULL = none. */
+static char *added_finalizers(const json_t *old, const json_t *new) {
     const json_t *had = cc_json_path(old, "metadata", "finalizers", NULL);
     json_t *item;
     size_t i;
+    struct cc_buf list;
 
+    cc_buf_init(&list, (size_t)1 << 20);
     json_array_foreach (cc_json_path(new, "metadata", "finalizers", NULL), i, item) {
         size_t k;
         json_t *other;
@@ -401,13 +516,16 @@ static bool adds_finalizer(const json_t *old, const json_t *new) {
         json_array_foreach (had, k, other)
             found = found || json_equal(other, item);
         if (!found)
-            return true;
+            cc_buf_printf(&list, "%s\"%s\"", list.len > 0 ? ", " : "", json_string_value(item));
     }
-    return false;
+    char *text = list.len > 0 ? cc_xstrdup(list.data) : NULL;
+    cc_buf_done(&list);
+    return text;
 }
 
-/* Takes over from the old object what the request may not change, and counts the generation. */
-static json_t *admit(const struct fake_route *route, const json_t *old, const json_t *wanted) {
+/* Takes over from the old object what the request may not change, and counts the generation. NULL = refused. */
+static json_t *admit(struct fake_kube *kube, const struct fake_route *route, const json_t *old, const json_t *wanted,
+                     struct fake_answer *ret) {
     static const char *const owned[] = {
         "name",       "namespace",      "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
         "generation", "resourceVersion"};
@@ -423,14 +541,21 @@ static json_t *admit(const struct fake_route *route, const json_t *old, const js
         json_t *kept = json_deep_copy(old);
 
         keep(kept, new, "status");
-        if (is_core(route->resource))
+        if (fake_is_core(route->resource))
             keep(kept, new, "metadata");
         json_decref(new);
-        return kept;
+        if (fake_admit(kube, route, old, kept, ret))
+            return kept;
+        json_decref(kept);
+        return NULL;
     }
-    if (!is_core(route->resource) || strcmp(route->resource->kind, "Pod") == 0 ||
+    if (!fake_is_core(route->resource) || strcmp(route->resource->kind, "Pod") == 0 ||
         strcmp(route->resource->kind, "Node") == 0)
         keep(new, old, "status");
+    if (!fake_admit(kube, route, old, new, ret)) {
+        json_decref(new);
+        return NULL;
+    }
     json_t *old_spec = json_object_get(old, "spec"), *new_spec = json_object_get(new, "spec");
     if (has_generation(route->resource) && old_spec != new_spec &&
         (!old_spec || !new_spec || !json_equal(old_spec, new_spec)))
@@ -446,25 +571,61 @@ static bool is_finished(const json_t *json) {
            cc_json_int(metadata, "deletionGracePeriodSeconds", 0) == 0;
 }
 
+static struct fake_answer immutable(const struct fake_route *route, const char *key, const char *value) {
+    char *field cc_cleanup(cc_free_p) = cc_xasprintf("metadata.%s", key);
+    char *why cc_cleanup(cc_free_p) = cc_xasprintf("Invalid value: \"%s\": field is immutable", value);
+
+    return invalid(route, field, "FieldValueInvalid", why);
+}
+
+/* What a write may not do, whatever the kind. */
+static bool is_refused(const struct fake_route *route, const json_t *old, const json_t *wanted,
+                       struct fake_answer *ret) {
+    const json_t *metadata = cc_json_member(wanted, "metadata"), *old_metadata = cc_json_member(old, "metadata");
+    const char *version = cc_json_text(metadata, "resourceVersion"), *name = cc_json_text(metadata, "name");
+    const char *namespace = cc_json_text(metadata, "namespace");
+    const char *deleted_at = *route->subresource == '\0' ? cc_json_text(metadata, "deletionTimestamp") : NULL;
+    char *added cc_cleanup(cc_free_p) = NULL;
+
+    if (cc_text_is_empty(name)) {
+        *ret = fake_api_status(400, NULL,
+                               "the name of the object (%s based on URL) was undeterminable: name must be provided",
+                               route->name);
+    } else if (!cc_text_equal(name, route->name)) {
+        *ret = fake_api_status(400, NULL, "the name of the object (%s) does not match the name on the URL (%s)", name,
+                               route->name);
+    } else if (!cc_text_is_empty(namespace) && !cc_text_equal(namespace, route->namespace)) {
+        *ret = fake_api_status(400, NULL,
+                               "the namespace of the provided object does not match the namespace sent on the request");
+    } else if (!cc_text_is_empty(version) && !cc_text_equal(version, cc_json_text(old_metadata, "resourceVersion"))) {
+        *ret = conflict(route);
+    } else if (*route->subresource == '\0' && cc_json_text(old_metadata, "deletionTimestamp") &&
+               (added = added_finalizers(old, wanted))) {
+        char *why cc_cleanup(cc_free_p) = cc_xasprintf(
+            "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
+            "[]string{%s}",
+            added);
+        *ret = invalid(route, "metadata.finalizers", "FieldValueForbidden", why);
+    } else if (deleted_at && !cc_text_equal(deleted_at, cc_json_text(old_metadata, "deletionTimestamp"))) {
+        *ret = immutable(route, "deletionTimestamp", deleted_at);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 static struct fake_answer change(struct fake_kube *kube, struct fake_route *route, struct fake_object *object,
                                  json_t *take_wanted) {
     json_t *wanted = take_wanted;
-    const json_t *metadata = cc_json_member(wanted, "metadata");
-    const json_t *old_metadata = json_object_get(object->json, "metadata");
-    const char *version = cc_json_text(metadata, "resourceVersion");
     struct fake_answer answer;
 
-    if (!cc_text_is_empty(version) && !cc_text_equal(version, cc_json_text(old_metadata, "resourceVersion"))) {
-        answer = conflict(route);
-    } else if (!cc_text_equal(cc_json_text(metadata, "name"), route->name)) {
-        answer = fake_api_status(400, NULL, "the name of the object does not match the name on the URL");
-    } else if (cc_json_text(old_metadata, "deletionTimestamp") && adds_finalizer(object->json, wanted)) {
-        answer = invalid(route, "metadata.finalizers",
-                         "Forbidden: no new finalizers can be added if the object is "
-                         "being deleted");
-    } else {
-        json_t *new = admit(route, object->json, wanted);
+    if (!is_refused(route, object->json, wanted, &answer)) {
+        json_t *new = admit(kube, route, object->json, wanted, &answer);
 
+        if (!new) {
+            json_decref(wanted);
+            return answer;
+        }
         if (json_equal(new, object->json)) {
             answer = ok_stored(200, object);
             json_decref(new);
@@ -482,6 +643,10 @@ static struct fake_answer change(struct fake_kube *kube, struct fake_route *rout
     return answer;
 }
 
+static bool is_status(const struct fake_route *route) {
+    return strcmp(route->subresource, "status") == 0;
+}
+
 static struct fake_answer patch(struct fake_kube *kube, struct fake_route *route, const char *content_type,
                                 const json_t *body) {
     struct fake_object *object = fake_store_find(kube, route->resource, route->namespace, route->name);
@@ -489,18 +654,20 @@ static struct fake_answer patch(struct fake_kube *kube, struct fake_route *route
 
     if (!strategic && !cc_text_equal(content_type, "application/merge-patch+json"))
         return fake_api_status(415, NULL, "the body of the request was in an unknown format");
-    if (strategic && !is_core(route->resource))
-        return fake_api_status(415, NULL,
-                               "the body of the request was in an unknown format - accepted media types "
-                               "include: application/json-patch+json, application/merge-patch+json");
+    if (strategic && !fake_is_core(route->resource))
+        return fake_api_status(
+            415, NULL,
+            "the body of the request was in an unknown format - accepted media types "
+            "include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml");
     if (!object)
         return not_found(route);
     if (!json_is_object(body))
         return fake_api_status(400, NULL, "the patch is not an object");
 
     const char *uid = cc_json_text(cc_json_member(body, "metadata"), "uid");
-    if (uid && !cc_text_equal(uid, cc_json_text(cc_json_member(object->json, "metadata"), "uid")))
-        return invalid(route, "metadata.uid", "Invalid value: field is immutable");
+    if (uid && !cc_text_equal(uid, cc_json_text(cc_json_member(object->json, "metadata"), "uid")) &&
+        !(is_status(route) && !fake_is_core(route->resource)))
+        return immutable(route, "uid", uid);
     json_t *wanted = strategic ? fake_patch_strategic(object->json, body) : fake_patch_merge(object->json, body);
     if (!json_is_object(json_object_get(wanted, "metadata"))) {
         json_decref(wanted);
@@ -509,12 +676,29 @@ static struct fake_answer patch(struct fake_kube *kube, struct fake_route *route
     return change(kube, route, object, wanted);
 }
 
+/* Custom kinds are replaced only by whoever names the version that is replaced. */
+static struct fake_answer unconditional(const struct fake_route *route) {
+    const struct fake_resource named = {.api_version = route->resource->api_version,
+                                        .kind = route->resource->plural,
+                                        .plural = route->resource->plural};
+    const struct fake_route by_plural = {.resource = &named, .name = route->name};
+
+    return invalid(&by_plural, "metadata.resourceVersion", "FieldValueInvalid",
+                   "Invalid value: 0: must be specified for an update");
+}
+
 static struct fake_answer put(struct fake_kube *kube, struct fake_route *route, const json_t *body) {
     struct fake_object *object = fake_store_find(kube, route->resource, route->namespace, route->name);
     const char *uid = cc_json_text(cc_json_member(body, "metadata"), "uid");
+    struct fake_answer answer;
 
     if (!object)
         return not_found(route);
+    if (is_refused(route, object->json, body, &answer))
+        return answer;
+    if (!fake_is_core(route->resource) &&
+        cc_text_is_empty(cc_json_text(cc_json_member(body, "metadata"), "resourceVersion")))
+        return unconditional(route);
     const char *have = cc_json_text(cc_json_member(object->json, "metadata"), "uid");
     if (!cc_text_is_empty(uid) && !cc_text_equal(uid, have))
         return wrong_uid(route, uid, have);
@@ -525,16 +709,18 @@ static struct fake_answer put(struct fake_kube *kube, struct fake_route *route, 
  * ----------------------------------------------------------------------------------------------------------- */
 
 /* Seconds that a pod keeps: only a pod that runs somewhere is asked to end first. */
-static int64_t grace_of(const json_t *pod, const json_t *options) {
+static int64_t grace_of(const struct fake_route *route, const json_t *pod, const json_t *options) {
     const char *phase = cc_json_text(cc_json_member(pod, "status"), "phase");
-    int64_t grace = cc_json_int(options, "gracePeriodSeconds", -1);
+    int64_t grace = cc_json_int(options, "gracePeriodSeconds", INT64_MIN);
 
-    if (grace < 0)
+    if (grace == INT64_MIN)
+        cc_ignore(cc_parse_int64(fake_route_query(route, "gracePeriodSeconds"), 0, INT32_MAX, &grace), "no wish");
+    if (grace == INT64_MIN)
         grace = cc_json_int(cc_json_member(pod, "spec"), "terminationGracePeriodSeconds", 30);
     if (cc_text_is_empty(cc_json_text(cc_json_member(pod, "spec"), "nodeName")) || cc_text_equal(phase, "Succeeded") ||
         cc_text_equal(phase, "Failed"))
         return 0;
-    return grace;
+    return grace < 0 ? 1 : grace;
 }
 
 static json_t *marked_deleted(struct fake_kube *kube, const struct fake_object *object, int64_t grace_s) {
@@ -550,32 +736,99 @@ static json_t *marked_deleted(struct fake_kube *kube, const struct fake_object *
     return json;
 }
 
+/* Kinds without grace answer that it is done, not with the object. */
+static struct fake_answer gone(const struct fake_route *route, const json_t *object) {
+    struct fake_answer answer = fake_api_status(200, "", "%s", "");
+
+    set_details(&answer, route, route->resource->plural);
+    cc_json_set_text(json_object_get(answer.body, "details"), "uid",
+                     cc_json_text(cc_json_member(object, "metadata"), "uid"));
+    json_object_del(answer.body, "message");
+    json_object_del(answer.body, "code");
+    return answer;
+}
+
+static bool is_propagation(const char *policy) {
+    return !policy || strcmp(policy, "Background") == 0 || strcmp(policy, "Foreground") == 0 ||
+           strcmp(policy, "Orphan") == 0;
+}
+
+static struct fake_answer invalid_options(const char *policy) {
+    static const struct fake_resource resource = {
+        .api_version = "meta.k8s.io/v1", .kind = "DeleteOptions", .plural = ""};
+    const struct fake_route route = {.resource = &resource, .name = (char *)""};
+    char *why cc_cleanup(cc_free_p) = cc_xasprintf("Unsupported value: \"%s\": supported values: \"Foreground\", "
+                                                   "\"Background\", \"Orphan\", \"nil\"",
+                                                   policy);
+
+    return invalid(&route, "propagationPolicy", "FieldValueNotSupported", why);
+}
+
 static struct fake_answer delete (struct fake_kube *kube, struct fake_route *route, const json_t *options) {
     struct fake_object *object = fake_store_find(kube, route->resource, route->namespace, route->name);
     const json_t *preconditions = cc_json_member(options, "preconditions");
     const char *uid = cc_json_text(preconditions, "uid");
 
+    if (!is_propagation(cc_json_text(options, "propagationPolicy")))
+        return invalid_options(cc_json_text(options, "propagationPolicy"));
     if (!object)
         return not_found(route);
     const json_t *metadata = json_object_get(object->json, "metadata");
     if (uid && !cc_text_equal(uid, cc_json_text(metadata, "uid")))
-        return wrong_uid_to_delete(route, uid, cc_json_text(metadata, "uid"));
+        return wrong_to_delete(route, "UID", uid, cc_json_text(metadata, "uid"), "deleted and then recreated");
     const char *version = cc_json_text(preconditions, "resourceVersion");
     if (version && !cc_text_equal(version, cc_json_text(metadata, "resourceVersion")))
-        return conflict(route);
+        return wrong_to_delete(route, "ResourceVersion", version, cc_json_text(metadata, "resourceVersion"),
+                               "modified");
 
     bool deleting = cc_json_text(metadata, "deletionTimestamp") != NULL;
     bool is_pod = strcmp(route->resource->kind, "Pod") == 0;
     bool is_finalized = json_array_size(json_object_get(metadata, "finalizers")) > 0;
-    int64_t grace = is_pod ? grace_of(object->json, options) : 0;
+    int64_t grace = is_pod ? grace_of(route, object->json, options) : 0;
     if (deleting && grace >= cc_json_int(metadata, "deletionGracePeriodSeconds", 0) && (grace > 0 || is_finalized))
         return ok(200, object->json);
     /* Also a pod that goes at once is marked first: watches see MODIFIED, then DELETED. */
     if (is_pod || is_finalized)
         fake_store_write(kube, route->resource, object, marked_deleted(kube, object, grace));
-    struct fake_answer answer = ok(200, object->json);
-    if (grace == 0 && !is_finalized)
-        fake_store_remove(kube, object, json_copy(object->json));
+    if (grace > 0 || is_finalized)
+        return ok(200, object->json);
+    json_t *last cc_cleanup(cc_json_decref_p) = json_copy(object->json);
+    fake_store_remove(kube, object, json_incref(last));
+    struct fake_answer answer = is_pod ? ok(200, last) : gone(route, last);
+    return answer;
+}
+
+/* --- the scheduler's write -------------------------------------------------------------------------------------------
+ */
+
+static struct fake_answer bind(struct fake_kube *kube, const struct fake_route *route, const json_t *binding) {
+    struct fake_object *object = fake_store_find(kube, route->resource, route->namespace, route->name);
+    const char *node = cc_text_or(cc_json_text(cc_json_member(binding, "target"), "name"), "");
+
+    if (!object)
+        return not_found(route);
+    const char *have = cc_json_text(cc_json_member(object->json, "spec"), "nodeName");
+    if (!cc_text_is_empty(have)) {
+        struct fake_answer answer =
+            fake_api_status(409, NULL, CANNOT "pods/binding \"%s\": pod %s is already assigned to node \"%s\"",
+                            route->name, route->name, have);
+        set_details(&answer, route, "pods/binding");
+        return answer;
+    }
+    json_t *bound = json_deep_copy(object->json);
+    json_t *status = json_object_get(bound, "status");
+    cc_json_set_text(json_object_get(bound, "spec"), "nodeName", node);
+    if (!json_object_get(status, "conditions"))
+        cc_json_set_new(status, "conditions", json_array());
+    json_t *condition = json_object();
+    cc_json_set_text(condition, "type", "PodScheduled");
+    cc_json_set_text(condition, "status", "True");
+    cc_json_set_new(condition, "lastProbeTime", json_null());
+    cc_json_set_new(condition, "lastTransitionTime", fake_time(kube, 0));
+    cc_json_append_new(json_object_get(status, "conditions"), condition);
+    fake_store_write(kube, route->resource, object, bound);
+    struct fake_answer answer = fake_api_status(201, "", "%s", "");
+    json_object_del(answer.body, "message");
     return answer;
 }
 
@@ -584,7 +837,10 @@ struct fake_answer fake_api_handle(struct fake_kube *kube, const char *method, c
     struct fake_route *mutable_route = (struct fake_route *)route;
     bool named = *route->name != '\0';
 
-    if (*route->subresource != '\0' && strcmp(route->subresource, "status") != 0)
+    if (strcmp(route->subresource, "binding") == 0 && strcmp(method, "POST") == 0 &&
+        strcmp(route->resource->kind, "Pod") == 0)
+        return bind(kube, mutable_route, body);
+    if (*route->subresource != '\0' && !is_status(route))
         return fake_api_status(404, NULL, "the server could not find the requested resource");
     if (strcmp(method, "GET") == 0) {
         if (!named)

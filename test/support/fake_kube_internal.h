@@ -48,7 +48,7 @@ struct fake_stream {
     char *namespace, *label_selector, *field_selector;
     size_t position; /* next entry of the history */
     struct cc_buf out;
-    bool ended;
+    bool ended, wants_bookmarks;
     size_t steps; /* held events that may pass */
     struct cc_mono end;
     struct cc_event changed;
@@ -91,6 +91,7 @@ struct fake_kube {
     size_t chunk_bytes;
     struct fake_kube_request_log *log;
     size_t log_count, log_capacity;
+    struct fake_schemas *schemas;
 };
 
 /* A request that was understood. */
@@ -124,6 +125,8 @@ void fake_text_unref(struct fake_text *text);            /* same */
 void fake_store_wake(struct fake_kube *kube);
 struct cc_wall fake_now(const struct fake_kube *kube);
 json_t *fake_time(const struct fake_kube *kube, int64_t plus_s);
+/* A watch without a version: what there is comes as ADDED, then what happens from now on. */
+void fake_stream_begin(struct fake_stream *stream);
 /* Moves deliverable events of the history into the stream's buffer. */
 void fake_stream_fill(struct fake_stream *stream);
 void fake_store_done(struct fake_kube *kube);
@@ -133,6 +136,9 @@ struct fake_answer fake_api_handle(struct fake_kube *kube, const char *method, c
                                    const char *content_type, const json_t *body);
 void fake_answer_done(struct fake_answer *answer);
 struct fake_answer fake_api_status(int status, const char *reason, const char *format, ...) CC_PRINTF(3, 4);
+void fake_cause_add(json_t *causes, const char *field, const char *reason, char *take_message);
+/* 422 with these causes. */
+struct fake_answer fake_api_invalid(const struct fake_route *route, const json_t *causes);
 /* False when the path names nothing. */
 bool fake_route_parse(const struct fake_kube *kube, const char *path, struct fake_route *ret);
 void fake_route_done(struct fake_route *route);
@@ -145,8 +151,31 @@ json_t *fake_api_list_head(const struct fake_resource *resource, const char *res
 json_t *fake_patch_merge(const json_t *target, const json_t *patch);
 json_t *fake_patch_strategic(const json_t *target, const json_t *patch);
 
+#define FAKE_SUBDOMAIN_RULE                                                                                            \
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "   \
+    "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "                        \
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+
+const char *fake_qos_class(const json_t *pod);
+bool fake_is_core(const struct fake_resource *resource); /* no custom kind */
+/* admission: defaults, then validation. old NULL = new object. False with the refusal in *ret. object is changed. */
+bool fake_admit(struct fake_kube *kube, const struct fake_route *route, const json_t *old, json_t *object,
+                struct fake_answer *ret);
+
+/* schema: custom kinds, by the CRDs of the chart. The program ends when those cannot be read. */
+struct fake_schemas *fake_schemas_new(void);
+void fake_schemas_free(struct fake_schemas *schemas);                               /* NULL is fine */
+const json_t *fake_schema_of(const struct fake_schemas *schemas, const char *kind); /* NULL = none */
+/* Drops what the schema does not know, sets defaults. */
+void fake_schema_fill(const json_t *schema, json_t *object);
+/* Appends a {"field", "reason", "message"} for each violation to causes; old NULL = new object. */
+void fake_schema_check(struct fake_schemas *schemas, const json_t *schema, const json_t *old, const json_t *object,
+                       json_t *causes);
+
 /* select */
 bool fake_select_labels(const json_t *object, const char *selector);
+/* Whether a kind can be selected by all of these fields. */
+bool fake_fields_are_known(const char *kind, const char *selector);
 bool fake_select_fields(const json_t *object, const char *selector);
 bool fake_select(const json_t *object, const char *namespace, const char *labels, const char *fields);
 

@@ -1,4 +1,5 @@
 /* JSON merge patch (RFC 7386) and the strategic merge patch with the merge keys of pods, nodes and metadata. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -84,33 +85,76 @@ static bool is_directive(const char *key) {
     return key[0] == '$';
 }
 
-static json_t *strategic_list(const json_t *target, const json_t *patch, const char *merge_key) {
-    json_t *result = json_array();
+static const json_t *key_of(const json_t *item, const char *merge_key) {
+    return *merge_key ? json_object_get(item, merge_key) : item;
+}
+
+/* What only the server has and what the patch names, each in its own order; between the two the server's order counts,
+ * and what the server does not have yet goes first. */
+static json_t *in_order(const json_t *target, const json_t *merged, const json_t *named, const char *merge_key) {
+    json_t *left = json_array(), *right = json_array(), *result = json_array(), *item;
+    size_t i, l = 0, r = 0;
+
+    json_array_foreach (merged, i, item)
+        if (index_of(named, merge_key, key_of(item, merge_key)) == SIZE_MAX)
+            json_array_append(left, item);
+    json_array_foreach (named, i, item) {
+        size_t at = index_of(merged, merge_key, key_of(item, merge_key));
+        if (at != SIZE_MAX)
+            json_array_append(right, json_array_get(merged, at));
+    }
+    while (l < json_array_size(left) || r < json_array_size(right)) {
+        const json_t *a = json_array_get(left, l), *b = json_array_get(right, r);
+        size_t place_a = a ? index_of(target, merge_key, key_of(a, merge_key)) : SIZE_MAX;
+        size_t place_b = b ? index_of(target, merge_key, key_of(b, merge_key)) : SIZE_MAX;
+        bool takes_left = !b || (a && place_b != SIZE_MAX && place_a != SIZE_MAX && place_a < place_b);
+
+        json_array_append(result, takes_left ? json_array_get(left, l++) : json_array_get(right, r++));
+    }
+    json_decref(left);
+    json_decref(right);
+    return result;
+}
+
+static json_t *strategic_list(const json_t *target, const json_t *patch, const char *merge_key, const json_t *order) {
+    json_t *merged = json_array(), *named = json_array();
     json_t *item;
     size_t i;
 
     json_array_foreach (target, i, item)
-        json_array_append(result, item);
+        json_array_append(merged, item);
     json_array_foreach (patch, i, item) {
-        const json_t *key = *merge_key ? json_object_get(item, merge_key) : item;
+        const json_t *key = key_of(item, merge_key);
         const char *directive = cc_json_text(item, "$patch");
-        size_t at = key ? index_of(result, merge_key, key) : SIZE_MAX;
+        size_t at = key ? index_of(merged, merge_key, key) : SIZE_MAX;
 
         if (directive && strcmp(directive, "replace") == 0) {
-            json_array_clear(result);
+            json_array_clear(merged);
             continue;
         }
         if (directive && strcmp(directive, "delete") == 0) {
             if (at != SIZE_MAX)
-                json_array_remove(result, at);
+                json_array_remove(merged, at);
             continue;
         }
+        json_array_append(named, item);
         if (at == SIZE_MAX)
-            cc_json_append_new(result, fake_patch_strategic(NULL, item));
+            cc_json_append_new(merged, fake_patch_strategic(NULL, item));
         else
-            json_array_set_new(result, at, fake_patch_strategic(json_array_get(result, at), item));
+            json_array_set_new(merged, at, fake_patch_strategic(json_array_get(merged, at), item));
     }
+    json_t *result = in_order(target, merged, order ? order : named, merge_key);
+    json_decref(merged);
+    json_decref(named);
     return result;
+}
+
+/* "$setElementOrder/<list>" of the patch; NULL when it has none. */
+static const json_t *order_of(const json_t *patch, const char *list) {
+    char key[128];
+
+    snprintf(key, sizeof key, "$setElementOrder/%s", list);
+    return cc_json_member(patch, key);
 }
 
 static void delete_primitives(json_t *result, const char *list, const json_t *values) {
@@ -146,7 +190,7 @@ json_t *fake_patch_strategic(const json_t *target, const json_t *patch) {
         else if (json_is_null(member))
             json_object_del(result, key);
         else if (json_is_array(member) && merge_key)
-            cc_json_set_new(result, key, strategic_list(old, member, merge_key));
+            cc_json_set_new(result, key, strategic_list(old, member, merge_key, order_of(patch, key)));
         else
             cc_json_set_new(result, key, fake_patch_strategic(old, member));
     }

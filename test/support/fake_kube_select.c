@@ -110,6 +110,41 @@ bool fake_select_labels(const json_t *object, const char *selector) {
     return selects(object, selector, false);
 }
 
+static const struct {
+    const char *kind, *fields; /* one space before and after each */
+} known_fields[] = {
+    {"Pod",
+     " spec.nodeName spec.restartPolicy spec.schedulerName spec.serviceAccountName spec.hostNetwork status.phase "
+     "status.podIP status.podIPs status.nominatedNodeName "},
+    {"Node", " spec.unschedulable "},
+    {"Event", " involvedObject.kind involvedObject.namespace involvedObject.name involvedObject.uid "
+              "involvedObject.apiVersion involvedObject.resourceVersion involvedObject.fieldPath reason "
+              "reportingComponent source type "},
+};
+
+static bool is_known_field(const char *kind, const char *field) {
+    char *padded cc_cleanup(cc_free_p) = cc_xasprintf(" %s ", field);
+
+    if (strcmp(field, "metadata.name") == 0 || strcmp(field, "metadata.namespace") == 0)
+        return true;
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(known_fields); i++)
+        if (strcmp(known_fields[i].kind, kind) == 0)
+            return strstr(known_fields[i].fields, padded) != NULL;
+    return false;
+}
+
+bool fake_fields_are_known(const char *kind, const char *selector) {
+    while (*selector) {
+        size_t length = strcspn(selector, ",");
+        char *field cc_cleanup(cc_free_p) = cc_xstrndup(selector, strcspn(selector, "=!,"));
+
+        if (!is_known_field(kind, field))
+            return false;
+        selector += length + (selector[length] == ',');
+    }
+    return true;
+}
+
 bool fake_select_fields(const json_t *object, const char *selector) {
     return selects(object, selector, true);
 }

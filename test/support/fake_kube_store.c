@@ -276,6 +276,16 @@ static bool put_change(struct fake_stream *stream, const struct fake_change *cha
     return true;
 }
 
+void fake_stream_begin(struct fake_stream *stream) {
+    struct fake_kube *kube = stream->kube;
+
+    for (size_t i = 0; i < kube->object_count; i++)
+        if (kube->objects[i]->resource == stream->resource &&
+            fake_select(kube->objects[i]->json, stream->namespace, stream->label_selector, stream->field_selector))
+            put_frame(stream, "ADDED", kube->objects[i]->json);
+    stream->position = kube->history_count;
+}
+
 void fake_stream_fill(struct fake_stream *stream) {
     struct fake_kube *kube = stream->kube;
 
@@ -306,12 +316,11 @@ void fake_kube_bookmark(struct fake_kube *kube, const char *plural) {
     char *version cc_cleanup(cc_free_p) = cc_xasprintf("%lld", (long long)kube->resource_version);
 
     for (struct fake_stream *stream = kube->streams; stream; stream = stream->next) {
-        if (!is_stream_of(stream, plural) || kube->hold)
+        if (!is_stream_of(stream, plural) || kube->hold || !stream->wants_bookmarks)
             continue;
         fake_stream_fill(stream);
-        json_t *object =
-            json_pack("{s:s,s:s,s:{s:s,s:n}}", "kind", stream->resource->kind, "apiVersion",
-                      stream->resource->api_version, "metadata", "resourceVersion", version, "creationTimestamp");
+        json_t *object = json_pack("{s:s,s:s,s:{s:s}}", "kind", stream->resource->kind, "apiVersion",
+                                   stream->resource->api_version, "metadata", "resourceVersion", version);
         put_frame(stream, "BOOKMARK", object);
         json_decref(object);
     }

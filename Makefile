@@ -59,6 +59,7 @@ PLUGIN_LIB    := $(BUILD)/libplugin.a
 SUPPORT_LIB   := $(BUILD)/libsupport.a
 NODE_SUPPORT_LIB := $(BUILD)/libnodesupport.a
 SIMULATOR     := $(BUILD)/sim
+SNAPSHOT_BENCH := $(BUILD)/snapshot-bench
 UNIT_TESTS    := $(patsubst test/unit/%.c,$(BUILD)/unit/%,$(UNIT_SOURCES))
 # fuzz_<name>.c sees the library, fuzz_node_<name>.c and fuzz_operator_<name>.c a daemon as well.
 FUZZ_NAMES    := $(patsubst test/fuzz/fuzz_%.c,%,$(sort $(wildcard test/fuzz/fuzz_*.c)))
@@ -144,6 +145,11 @@ $(COCOON_SIM): $(call objects,$(SIM_SOURCES)) $(LIB)
 	$(say) LINK $@
 	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
+# Snapshots to a registry and back, for bench-snapshots.
+$(SNAPSHOT_BENCH): $(call objects,test/bench/snapshot_transfer.c) $(LIB)
+	$(say) LINK $@
+	$(QUIET)$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
 # The whole system in one process, on virtual time.
 $(SIMULATOR): $(call objects,$(SIMULATOR_SOURCES)) $(NODE_SUPPORT_LIB) $(OPERATOR_LIB) $(NODE_LIB) $(SUPPORT_LIB) $(LIB)
 	@mkdir -p $(@D)
@@ -198,13 +204,15 @@ unit: $(if $(ONLY),$(BUILD)/unit/$(ONLY),$(UNIT_TESTS) $(FUZZ_TESTS))
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
 
 # --- the main job ------------------------------------------------------------------------------------------------------
-.PHONY: deps demo demo-stop demo-saboteurs kill-test check lint valgrind install clean
+.PHONY: deps demo demo-env demo-stop demo-saboteurs kill-test check lint valgrind install clean
 deps:
 	@hack/deps
 demo: deps ## the main job on real servers, narrated; KEEP=1 leaves it running, VARIANT=asan uses the sanitizers
 	@$(MAKE) --no-print-directory -j$(shell nproc) all VARIANT=$(VARIANT)
 	@hack/kube build > /dev/null
 	@VARIANT=$(VARIANT) KEEP=$(KEEP) python3 test/cluster/demo.py
+demo-env: ## prints the variables for a shell that talks to it: eval "$$(make -s demo-env)"
+	@python3 test/cluster/demo.py env
 demo-stop: ## ends what `make demo KEEP=1` left
 	@python3 test/cluster/demo.py stop
 demo-saboteurs: deps ## builds three spoiled variants; the demo must fail on each
@@ -227,6 +235,10 @@ bench: deps ## the numbers to hold, each with its bar
 	@$(MAKE) --no-print-directory -j$(shell nproc) all VARIANT=release
 	@hack/kube build > /dev/null
 	@python3 test/cluster/bench.py
+.PHONY: bench-snapshots
+bench-snapshots: deps ## a guest of 4 GiB to a registry and back beside raw copies; BENCH_SNAPSHOT_MIB, BENCH_RUNS
+	@$(MAKE) --no-print-directory -j$(shell nproc) $(SNAPSHOT_BENCH) VARIANT=release
+	@python3 test/cluster/bench_snapshots.py
 sim: ## SEEDS random runs of the whole system under faults, on all cores; FIRST=seed, VARIANT=asan
 	@$(MAKE) --no-print-directory -j$(shell nproc) $(SIMULATOR)
 	@$(SIMULATOR) --runs $(or $(SEEDS),500) $(if $(FIRST),--first $(FIRST))

@@ -22,6 +22,7 @@ struct cc_outbox {
     bool force; /* send every blob without asking */
     struct cc_group senders;
     struct cc_event sent; /* set when a spool was let go */
+    size_t following;     /* senders of spools that are still written */
     struct cc_spool *kept[CC_OUTBOX_KEPT_MAX];
     size_t kept_count;
 };
@@ -32,6 +33,13 @@ void cc_outbox_init(struct cc_outbox *outbox, const struct cc_registry *registry
  * until done. Gives the first error of any blob. */
 CC_YIELDS CC_MUST_USE int cc_outbox_send(struct cc_outbox *outbox, struct cc_spool *take_spool, const char *label,
                                          struct cc_err *err);
+/* Whether the registry can take a blob while it is still spooled. */
+bool cc_outbox_can_stream(const struct cc_outbox *outbox);
+/* The same for a spool that the caller still writes, up to `size` bytes, and then seals: it is sent meanwhile. Should
+ * that fail, or the registry turn out to have the blob, the sealed spool is dealt with as in cc_outbox_send. The outbox
+ * is a second holder of the spool. */
+CC_YIELDS CC_MUST_USE int cc_outbox_stream(struct cc_outbox *outbox, struct cc_spool *spool, int64_t size,
+                                           const char *label, struct cc_err *err);
 /* Until all are sent; the first error. Once, and nothing is sent after it. */
 CC_YIELDS CC_MUST_USE int cc_outbox_wait(struct cc_outbox *outbox, struct cc_err *err);
 /* Suits a spool's make_room. ctx: the outbox. Lets go of something, after a wait if need be; false = there is nothing.

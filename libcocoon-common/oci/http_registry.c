@@ -244,6 +244,7 @@ static const struct cc_registry_ops http_ops = {
     .list_tags = list_tags,
     .has_blob = cc_registry_has_blob,
     .put_blob = cc_registry_put_blob,
+    .stream_blob = cc_registry_stream_blob,
     .get_blob = cc_registry_get_blob,
 };
 

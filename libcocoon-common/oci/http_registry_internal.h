@@ -128,6 +128,8 @@ CC_YIELDS int cc_registry_has_blob(void *ctx, const char *repository, const char
 CC_YIELDS int cc_registry_put_blob(void *ctx, const char *repository, const char *digest, int64_t size,
                                    const struct cc_reader *body, int (*rewind)(void *ctx), bool force,
                                    struct cc_err *err);
+CC_YIELDS int cc_registry_stream_blob(void *ctx, const char *repository, int64_t size, const struct cc_reader *body,
+                                      const char *(*digest)(void *ctx), struct cc_err *err);
 CC_YIELDS int cc_registry_put_manifest(void *ctx, const char *repository, const char *reference, const char *media_type,
                                        const void *bytes, size_t count, struct cc_err *err);
 /* {origin}/v2/{repository}/{kind}/{reference}; INVALID when the reference is neither a tag nor a digest. */

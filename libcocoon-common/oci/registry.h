@@ -50,6 +50,11 @@ struct cc_registry_ops {
      * no retry once bytes were read. */
     CC_YIELDS int (*put_blob)(void *ctx, const char *repository, const char *digest, int64_t size,
                               const struct cc_reader *body, int (*rewind)(void *ctx), bool force, struct cc_err *err);
+    /* Sends `size` bytes whose digest is known only behind them: digest(body->ctx) is asked once they are sent. It does
+     * not look whether the blob is there, and there is no retry. An error of body is given back as it is. NULL: the
+     * registry port cannot do this. */
+    CC_YIELDS int (*stream_blob)(void *ctx, const char *repository, int64_t size, const struct cc_reader *body,
+                                 const char *(*digest)(void *ctx), struct cc_err *err);
     /* Streams the blob into sink; digest and exact size (-1 = unknown) are verified: PROTOCOL when they do not match.
      */
     CC_YIELDS int (*get_blob)(void *ctx, const char *repository, const char *digest, int64_t size,

@@ -218,6 +218,53 @@ int cc_registry_put_blob(void *ctx, const char *repository, const char *digest, 
     }
 }
 
+/* --- stream blob
+ * -------------------------------------------------------------------------------------------------------- */
+
+#define ABANDON_MS 5000
+
+/* So that the registry need not keep the half of a blob until it cleans up. Best effort. */
+static CC_YIELDS void abandon_session(struct upload *upload, const char *location) {
+    struct cc_http_response *response cc_cleanup(cc_http_response_close_p) = NULL;
+    struct cc_registry_fetch fetch = {.method = "DELETE", .url = location};
+    CC_SHIELD_MS(ABANDON_MS);
+    cc_ignore(cc_registry_send(upload->session, &fetch, NULL, &response, NULL), "it cleans up by itself later");
+}
+
+static CC_YIELDS int stream_once(struct upload *upload, const char *(*digest)(void *ctx), struct cc_err *err) {
+    const char *location = NULL;
+    int rc = start_session(upload, &location, err);
+    if (rc)
+        return rc;
+    if (!location)
+        return cc_err_set(err, CC_PROTOCOL, "POST upload: the registry has a blob that it was not told of");
+    const char *next = location;
+    rc = send_content(upload, location, &next, err);
+    if (rc) {
+        abandon_session(upload, location);
+        return rc;
+    }
+    upload->digest = digest(upload->body.ctx);
+    return finish_session(upload, next, err);
+}
+
+int cc_registry_stream_blob(void *ctx, const char *repository, int64_t size, const struct cc_reader *body,
+                            const char *(*digest)(void *ctx), struct cc_err *err) {
+    cc_assert(size >= 0);
+    struct cc_registry_session session cc_cleanup(cc_registry_session_close) = {0};
+    struct upload upload = {.session = &session, .digest = "", .size = size, .body = *body};
+    int rc;
+    {
+        CC_DEADLINE_MS(CC_REGISTRY_CALL_MS);
+        rc = cc_registry_session_open((struct cc_http_registry *)ctx, repository, CC_REGISTRY_PUSH, &session, err);
+    }
+    if (rc == 0)
+        rc = stream_once(&upload, digest, err);
+    if (rc)
+        cc_err_wrap(err, "stream blob into %s", repository);
+    return rc;
+}
+
 /* --- put manifest
  * ------------------------------------------------------------------------------------------------------- */
 

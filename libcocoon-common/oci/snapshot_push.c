@@ -17,6 +17,8 @@
 #include "oci/zstd_stream.h"
 
 #define PIECE_BYTES ((size_t)1024 * 1024)
+/* Whole files of so much are sent while they are spooled. */
+#define STREAMED_BYTES_MIN INT64_C(16777216)
 #define DOCUMENT_BYTES_MAX ((size_t)64 * 1024 * 1024) /* config blob and manifest that we write */
 
 /* The file that is being read. */
@@ -47,20 +49,14 @@ struct push {
     bool in_file;
     struct present present;
     struct cc_spool *spool; /* of the present piece; NULL = none */
+    bool is_streamed;       /* the outbox sends it meanwhile */
     struct cc_zstd_encoder *encoder;
     struct cc_outbox outbox;
 };
 
-static CC_YIELDS void drop_spool(struct push *push) {
-    if (push->spool)
-        cc_spool_close(push->spool);
-    free(push->spool);
-    push->spool = NULL;
-}
-
 static CC_YIELDS void push_done(struct push *push) {
     cc_outbox_done(&push->outbox);
-    drop_spool(push);
+    cc_spool_let_go(push->spool);
     cc_zstd_encoder_free(push->encoder);
     cc_tar_reader_free(push->tar);
     cc_buf_done(&push->envelope);
@@ -135,11 +131,19 @@ static CC_YIELDS int write_spool(void *ctx, const void *bytes, size_t count, str
     return cc_spool_write((struct cc_spool *)ctx, bytes, count, err);
 }
 
+/* What is cut keeps the question whether the registry has a piece: a repeated push sends only what is missing. */
+static bool is_streamable(const struct push *push) {
+    const struct present *present = &push->present;
+    return cc_outbox_can_stream(&push->outbox) && present->plan.pieces == 1 && !present->plan.is_compressed &&
+           present->left >= STREAMED_BYTES_MIN;
+}
+
 static CC_YIELDS int begin_piece(struct push *push, struct cc_err *err) {
     struct present *present = &push->present;
     int64_t whole = present->plan.piece_bytes;
-    struct cc_spool *spool = CC_NEW(struct cc_spool);
-    *spool = (struct cc_spool){.fd = -1, .make_room = cc_outbox_make_room, .make_room_ctx = &push->outbox};
+    struct cc_spool *spool = cc_spool_new();
+    spool->make_room = cc_outbox_make_room;
+    spool->make_room_ctx = &push->outbox;
     push->spool = spool;
     present->piece_left = present->left < whole ? present->left : whole;
     int rc = cc_spool_open(spool, push->options->spool_directory, err);
@@ -148,7 +152,8 @@ static CC_YIELDS int begin_piece(struct push *push, struct cc_err *err) {
             push->encoder = cc_zstd_encoder_new(push->plan.zstd_level);
         rc = cc_zstd_encoder_begin(push->encoder, present->piece_left, err);
     }
-    return rc;
+    push->is_streamed = rc == 0 && is_streamable(push);
+    return push->is_streamed ? cc_outbox_stream(&push->outbox, spool, present->left, present->name, err) : rc;
 }
 
 static CC_YIELDS int feed_piece(struct push *push, const char *data, size_t count, struct cc_err *err) {
@@ -171,6 +176,10 @@ static CC_YIELDS int end_piece(struct push *push, struct cc_err *err) {
     struct cc_spool *sealed = push->spool;
     push->spool = NULL;
     push->present.piece++;
+    if (push->is_streamed) {
+        cc_spool_let_go(sealed);
+        return 0;
+    }
     return cc_outbox_send(&push->outbox, sealed, push->present.name, err);
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "aio/fiber.h"
@@ -24,6 +25,8 @@ int cc_spool_open(struct cc_spool *spool, const char *directory, struct cc_err *
     if (fd < 0)
         return cc_err_errno(err, errno, "spool file in %s", directory);
     spool->fd = fd;
+    spool->digest[0] = '\0';
+    cc_event_clear(&spool->grown);
     spool->size = spool->read = spool->read_total = 0;
     spool->hash = spool->is_unhashed ? NULL : cc_sha256_new();
     return 0;
@@ -95,6 +98,7 @@ int cc_spool_wait(struct cc_spool *spool, struct cc_err *err) {
         return cc_err_errno(err, piece->error, "write to the spool");
     spool->size += (int64_t)piece->count;
     piece->count = 0;
+    cc_event_set(&spool->grown);
     return 0;
 }
 
@@ -107,7 +111,12 @@ int cc_spool_seal(struct cc_spool *spool, struct cc_err *err) {
     cc_digest_format(hash, spool->digest);
     cc_sha256_free(spool->hash);
     spool->hash = NULL;
+    cc_event_set(&spool->grown);
     return 0;
+}
+
+bool cc_spool_is_sealed(const struct cc_spool *spool) {
+    return spool->digest[0] != '\0';
 }
 
 /* --- reading --------------------------------------------------------------------------------------------------------
@@ -143,6 +152,21 @@ int cc_spool_read(void *ctx, void *bytes, size_t capacity, size_t *ret_count, st
     return 0;
 }
 
+int cc_spool_follow(struct cc_spool *spool, void *bytes, size_t capacity, size_t *ret_count, struct cc_err *err) {
+    while (spool->read == spool->size && !cc_spool_is_sealed(spool)) {
+        cc_event_clear(&spool->grown);
+        int rc = cc_event_wait(&spool->grown, err);
+        if (rc)
+            return rc;
+    }
+    int64_t there = spool->size - spool->read;
+    if (there == 0) {
+        *ret_count = 0;
+        return 0;
+    }
+    return cc_spool_read(spool, bytes, there < (int64_t)capacity ? (size_t)there : capacity, ret_count, err);
+}
+
 int cc_spool_rewind(void *ctx) {
     ((struct cc_spool *)ctx)->read = 0;
     return 0;
@@ -158,4 +182,22 @@ void cc_spool_close(struct cc_spool *spool) {
         cc_fd_close(spool->fd);
     spool->hash = NULL;
     spool->fd = -1;
+}
+
+struct cc_spool *cc_spool_new(void) {
+    struct cc_spool *spool = CC_NEW(struct cc_spool);
+    spool->fd = -1;
+    spool->holders = 1;
+    return spool;
+}
+
+void cc_spool_hold(struct cc_spool *spool) {
+    spool->holders++;
+}
+
+void cc_spool_let_go(struct cc_spool *spool) {
+    if (!spool || --spool->holders > 0)
+        return;
+    cc_spool_close(spool);
+    free(spool);
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "aio/io.h"
+#include "aio/sync.h"
 #include "base/attributes.h"
 #include "base/codec.h"
 #include "base/error.h"
@@ -22,13 +23,15 @@ struct cc_spool_piece {
 /* Its address must not change between cc_spool_open and cc_spool_seal. */
 struct cc_spool {
     int fd; /* -1 = closed */
+    unsigned holders;
     int64_t size;
     struct cc_sha256 *hash;
     struct cc_spool_piece piece;
     bool is_unhashed; /* set by the caller before cc_spool_open: the content is checked elsewhere, no digest */
     CC_YIELDS bool (*make_room)(void *ctx); /* may be NULL: called when the disk is full; true = try again */
     void *make_room_ctx;
-    char digest[CC_DIGEST_BYTES]; /* after cc_spool_seal */
+    char digest[CC_DIGEST_BYTES]; /* after cc_spool_seal, "" before */
+    struct cc_event grown;        /* set when there is more to read, or it was sealed */
     int64_t read;                 /* position of the reader */
     int64_t read_total;           /* bytes read since the seal: 0 tells that nobody wanted the content */
 };
@@ -43,6 +46,17 @@ CC_YIELDS CC_MUST_USE int cc_spool_seal(struct cc_spool *spool, struct cc_err *e
 /* Reads from the position; suits cc_reader and put_blob's rewind. ctx: the spool. */
 CC_YIELDS int cc_spool_read(void *ctx, void *bytes, size_t capacity, size_t *ret_count, struct cc_err *err);
 int cc_spool_rewind(void *ctx);
+/* Reads from the position while the spool is still written, and waits for more; *ret_count 0 once it is sealed and all
+ * was read. One reader. */
+CC_YIELDS CC_MUST_USE int cc_spool_follow(struct cc_spool *spool, void *bytes, size_t capacity, size_t *ret_count,
+                                          struct cc_err *err);
+bool cc_spool_is_sealed(const struct cc_spool *spool);
+/* A spool on the heap may have two holders, who writes it and who sends it: the last one closes and frees it. NULL is
+ * fine.
+ */
+struct cc_spool *cc_spool_new(void); /* closed, one holder */
+void cc_spool_hold(struct cc_spool *spool);
+CC_YIELDS void cc_spool_let_go(struct cc_spool *spool);
 /* Waits for what is under way. Closed already is fine. */
 CC_YIELDS void cc_spool_close(struct cc_spool *spool);
 

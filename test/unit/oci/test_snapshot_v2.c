@@ -381,6 +381,113 @@ FIBER_TEST(snapshot_v2__a_pull_needs_no_disk) {
     ck_assert_uint_eq(out.len, archive.len);
 }
 
+/* --- files that are sent while they are spooled ---------------------------------------------------------------------
+ */
+
+/* A registry that takes blobs of unknown digest: the memory registry, with the bytes collected first. */
+static struct {
+    struct cc_registry_ops ops;
+    int calls, fail_call;
+    int64_t fail_after; /* bytes of that call; -1 = all of them, the answer is lost */
+    int64_t most;       /* sent to one call */
+    int64_t pause_ms;   /* before each read: the exporter runs ahead */
+} streaming;
+
+static int stream_blob(void *ctx, const char *repository, int64_t size, const struct cc_reader *body,
+                       const char *(*digest)(void *ctx), struct cc_err *err) {
+    struct cc_buf bytes cc_cleanup(cc_buf_done);
+    bool fails = ++streaming.calls == streaming.fail_call;
+    cc_buf_init(&bytes, 64 * MIB);
+    for (;;) {
+        static char piece[100000];
+        size_t count = 0;
+        if (streaming.pause_ms > 0 && cc_sleep_ms(streaming.pause_ms, err) != 0)
+            return CC_CANCELED;
+        int rc = body->read(body->ctx, piece, sizeof piece, &count, err);
+        if (rc)
+            return rc;
+        ck_assert_int_eq(cc_buf_append(&bytes, piece, count), 0);
+        streaming.most = (int64_t)bytes.len > streaming.most ? (int64_t)bytes.len : streaming.most;
+        if (fails && streaming.fail_after >= 0 && (int64_t)bytes.len >= streaming.fail_after)
+            return cc_err_set(err, CC_OUTCOME_UNKNOWN, "connection reset");
+        if (count == 0)
+            break;
+    }
+    ck_assert_int_eq((int64_t)bytes.len, size);
+    char sum[CC_DIGEST_BYTES];
+    cc_digest_of(bytes.data, bytes.len, sum);
+    ck_assert_str_eq(digest(body->ctx), sum);
+    (void)ctx;
+    cc_memory_registry_put_blob(memory, repository, bytes.data, bytes.len);
+    return fails ? cc_err_set(err, CC_OUTCOME_UNKNOWN, "connection reset") : 0;
+}
+
+static void start_streaming(void) {
+    streaming.ops = *port.ops;
+    streaming.ops.stream_blob = stream_blob;
+    streaming.calls = streaming.fail_call = 0;
+    streaming.most = streaming.pause_ms = 0;
+    port.ops = &streaming.ops;
+    large_archive(20);
+}
+
+FIBER_TEST(snapshot_v2__large_files_are_sent_while_they_are_spooled) {
+    start_streaming();
+    struct pushed first cc_cleanup(pushed_done) = push_ok(0, 0);
+    ck_assert_int_eq(streaming.calls, 1);
+    ck_assert_uint_eq(first.manifest->layer_count, 1);
+    check_pulls();
+    /* Breaks at the start, in the middle, behind the end: the spool has it all. */
+    static const int64_t breaks[] = {0, 5 << 20, 20 << 20, -1};
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(breaks); i++) {
+        cc_memory_registry_drop_blob(memory, REPO, first.manifest->layers[0].digest);
+        streaming.fail_call = streaming.calls + 1;
+        streaming.fail_after = breaks[i];
+        struct pushed again cc_cleanup(pushed_done) = push_ok(0, 0);
+        ck_assert_str_eq(again.manifest->layers[0].digest, first.manifest->layers[0].digest);
+        check_pulls();
+    }
+    /* Cut and compressed files, and small ones, are asked for first. */
+    int calls = streaming.calls;
+    struct pushed cut cc_cleanup(pushed_done) = push_ok(0, 4);
+    struct pushed compressed cc_cleanup(pushed_done) = push_ok(3, 0);
+    ck_assert_int_eq(streaming.calls, calls);
+}
+
+/* A slow registry that has the blob gets only the beginning of it. */
+FIBER_TEST(snapshot_v2__what_the_registry_has_is_not_sent_to_its_end) {
+    start_streaming();
+    struct pushed first cc_cleanup(pushed_done) = push_ok(0, 0);
+    streaming.most = 0;
+    streaming.pause_ms = 100;
+    struct pushed second cc_cleanup(pushed_done) = push_ok(0, 0);
+    ck_assert_int_lt(streaming.most, (int64_t)(12 * MIB));
+    check_pulls();
+}
+
+/* Whatever ends the push while a file is followed, nothing is left, and nothing is freed twice. */
+static int failing_read(void *ctx, void *bytes, size_t capacity, size_t *ret_count, struct cc_err *err) {
+    size_t *at = ctx;
+    if (*at > archive.len / 2)
+        return cc_err_set(err, CC_IO, "the pipe broke");
+    return export_read(ctx, bytes, capacity, ret_count, err);
+}
+
+FIBER_TEST(snapshot_v2__a_broken_export_ends_the_sending) {
+    start_streaming();
+    streaming.pause_ms = 10;
+    for (int chunked = 0; chunked < 2; chunked++) {
+        size_t at = 0;
+        const struct cc_reader reader = {failing_read, &at};
+        const struct cc_snapshot_push_options options = {
+            .repository = REPO, .tag = "t", .spool_directory = spool, .knobs = {.chunk_mib = chunked ? 100 : 0}};
+        struct cc_snapshot_push_result result;
+        ck_assert_int_eq(cc_snapshot_push(&port, &options, &reader, NULL, NULL, &result, NULL), CC_IO);
+        ck_assert_ptr_null(cc_memory_registry_tag(memory, REPO, "t"));
+    }
+    ck_assert_int_eq(streaming.calls, 2);
+}
+
 /* --- refusals -------------------------------------------------------------------------------------------------------
  */
 
@@ -675,6 +782,9 @@ int main(void) {
     tcase_add_test(tests, snapshot_v2__pieces_go_side_by_side);
     tcase_add_test(tests, snapshot_v2__a_parallel_pull_ends_whole);
     tcase_add_test(tests, snapshot_v2__a_pull_needs_no_disk);
+    tcase_add_test(tests, snapshot_v2__large_files_are_sent_while_they_are_spooled);
+    tcase_add_test(tests, snapshot_v2__what_the_registry_has_is_not_sent_to_its_end);
+    tcase_add_test(tests, snapshot_v2__a_broken_export_ends_the_sending);
     tcase_add_test(tests, snapshot_v2__refusals);
     tcase_add_test(tests, snapshot_v2__foreign_frames);
     tcase_add_test(tests, snapshot_v2__pieces_are_shared_between_files);

@@ -36,6 +36,17 @@ def stop_kept():
     print("ended and removed", kept["dir"])
 
 
+def show_environment():
+    """make demo-env: what a shell needs to talk to the kept cluster."""
+    try:
+        kept = json.loads((STATE / "kept.json").read_text())
+    except FileNotFoundError:
+        return "nothing was kept: make demo KEEP=1"
+    for name, value in kept["environment"].items():
+        print(f'export {name}="{value}"')
+    return 0
+
+
 def keep(cluster):
     kubeconfig = cluster.forward()
     processes = []
@@ -45,13 +56,14 @@ def keep(cluster):
         except OSError:
             pass
     STATE.mkdir(exist_ok=True)
-    (STATE / "kept.json").write_text(json.dumps({"dir": str(cluster.dir), "processes": processes}))
     kubectl = cluster.env["PATH"].split(":")[0]
+    environment = {"KUBECONFIG": str(kubeconfig), "PATH": f"{kubectl}:{cluster.build}:$PATH"}
+    (STATE / "kept.json").write_text(json.dumps({"dir": str(cluster.dir), "processes": processes, "environment": environment}))
     print(f"""
-Everything keeps running. In another shell:
-  export KUBECONFIG={kubeconfig}
-  export PATH={kubectl}:$PATH
+Everything keeps running. Here or in another shell:
+  eval "$(make -s demo-env)"
   kubectl get cocoonset,pods,nodes -o wide
+  kubectl cocoon status
   kubectl describe cocoonset demo
   kubectl patch cocoonset demo --type=merge -p '{{"spec":{{"suspend":true}}}}'     # hibernate all of it
   kubectl patch cocoonset demo --type=merge -p '{{"spec":{{"suspend":false}}}}'    # and wake it
@@ -106,6 +118,8 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["stop"]:
         stop_kept()
         sys.exit()
+    if sys.argv[1:] == ["env"]:
+        sys.exit(show_environment())
     started = time.monotonic()
     enter_namespace()
     main()

@@ -13,6 +13,8 @@
 #define STREAM_PAUSE_MS 2000
 #define STREAM_FIRST_DELAY_MS 1000
 #define STREAM_LONGEST_DELAY_MS 60000
+#define LIST_FIRST_DELAY_MS 2000
+#define LIST_LONGEST_DELAY_MS 60000
 
 struct exit_case {
     struct vk_provider *provider;
@@ -199,10 +201,66 @@ static void on_event(void *ctx, const struct vk_event *event) {
         handle_apart(stream->provider, entry);
 }
 
+/* --- what happened while no stream was open is never announced (contract/06 chapter 4): one list tells
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+static bool has_exit_handling(const struct vk_entry *entry) {
+    return entry->pod && entry->vm && vk_entry_is_managed(entry) && !vk_vm_is_macos(entry->vm);
+}
+
+static bool is_listed_running(const struct vk_vm_list *list, const char *id) {
+    for (size_t i = 0; i < list->count; i++) {
+        if (cc_text_equal(list->items[i]->id, id))
+            return vk_vm_is_running(list->items[i]);
+    }
+    return false;
+}
+
+/* Also a VM that was made after the list was taken: the inspect decides. */
+static void look_at_missed(struct vk_provider *provider, const struct vk_vm_list *list) {
+    struct vk_entry_list entries;
+
+    vk_entries_collect(provider, has_exit_handling, &entries);
+    for (size_t i = 0; i < entries.count; i++) {
+        if (!is_listed_running(list, entries.items[i]->vm->id))
+            handle_apart(provider, entries.items[i]);
+    }
+    vk_entries_done(provider, &entries);
+}
+
+static void catch_up(void *argument) {
+    struct vk_provider *provider = argument;
+    const struct vk_runtime *runtime = &provider->options.runtime;
+
+    for (int64_t delay_ms = LIST_FIRST_DELAY_MS;; delay_ms *= 2) {
+        struct vk_vm_list list = {0};
+        struct cc_err err = {0};
+
+        if (runtime->ops->list(runtime->ctx, &list, &err) == 0) {
+            look_at_missed(provider, &list);
+            vk_vm_list_done(&list);
+            return;
+        }
+        if (cc_fiber_is_canceled())
+            return;
+        cc_log_warn("vms could not be listed, trying again", CC_KV("error", err.msg));
+        if (delay_ms > LIST_LONGEST_DELAY_MS)
+            delay_ms = LIST_LONGEST_DELAY_MS;
+        if (cc_sleep_ms(delay_ms, NULL) != 0)
+            return;
+    }
+}
+
 static void on_started(void *ctx) {
     struct stream *stream = ctx;
+    struct vk_task *running;
 
     stream->is_open = true;
+    DL_FOREACH(stream->provider->tasks, running) {
+        if (running->run == catch_up)
+            return;
+    }
+    vk_task_start(stream->provider, "vm catch-up", false, catch_up, stream->provider, NULL);
 }
 
 void vk_exits_loop(void *argument) {

@@ -262,6 +262,47 @@ static void stream_comes_back(struct provider_bench *bench) {
 }
 BENCH_TEST(exit__stream_comes_back, stream_comes_back)
 
+/* No event tells of it: the list that follows the new stream does. */
+static void stops_between_streams(struct provider_bench *bench) {
+    make(bench);
+    fake_host_end_stream(bench->host);
+    provider_bench_sleep(500);
+    fake_host_set_vm_state(bench->host, N, "stopped", false);
+    provider_bench_sleep(3000);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm start"), 1);
+    ck_assert_str_eq(fake_host_vm_state(bench->host, N), "running");
+    ck_assert_uint_eq(deletes(bench), 0);
+}
+
+static void vanishes_between_streams(struct provider_bench *bench) {
+    make(bench);
+    fake_host_end_stream(bench->host);
+    provider_bench_sleep(500);
+    fake_host_lose_vm(bench->host, N, false);
+    fake_host_fail_nth(bench->host, "vm list", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    provider_bench_sleep(3000);
+    ck_assert_uint_eq(deletes(bench), 0); /* a list that failed says nothing */
+    provider_bench_sleep(3000);
+    ck_assert_uint_eq(deletes(bench), 1);
+    ck_assert_str_eq(provider_bench_status(bench, "demo-0", "containerStatuses/0/state/terminated/reason"), "VMGone");
+}
+
+static void runs_between_streams(struct provider_bench *bench) {
+    make(bench);
+    fake_host_end_stream(bench->host);
+    provider_bench_sleep(3500);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm start"), 0);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm inspect"), 0);
+    ck_assert_uint_eq(deletes(bench), 0);
+}
+
+START_TEST(exit__nothing_is_missed_between_streams) {
+    provider_bench_run(NULL, stops_between_streams);
+    provider_bench_run(NULL, vanishes_between_streams);
+    provider_bench_run(NULL, runs_between_streams);
+}
+END_TEST
+
 /* --- reclaimer
  * ----------------------------------------------------------------------------------------------------------------------
  */
@@ -371,6 +412,7 @@ int main(void) {
     tcase_add_test(tcase, evict__until_the_api_server_answers);
     tcase_add_test(tcase, evict__never_hits_a_successor);
     tcase_add_test(tcase, exit__stream_comes_back);
+    tcase_add_test(tcase, exit__nothing_is_missed_between_streams);
     tcase_add_test(tcase, reclaim__by_the_tag);
     tcase_add_test(tcase, reclaim__imports);
     tcase_add_test(tcase, reclaim__tagged_copies);

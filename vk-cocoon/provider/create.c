@@ -63,6 +63,15 @@ static bool is_asleep(const struct create *create, const struct vk_evidence *evi
            (cc_text_is_empty(evidence->image) || cc_text_equal(evidence->image, create->spec.image));
 }
 
+/* This very pod has had a VM: its clone source is used up, and a hibernate tag is its own. A wake that a restart of the
+ * daemon cut off arrives here; refused, a sub-agent would be rebuilt and forked anew, its memory lost. */
+static bool has_run(const struct create *create) {
+    const char *state = cc_pod_annotation(create->pod, CC_KEY_LIFECYCLE_STATE);
+
+    return cc_wall_is_set(create->pod->start_time) || cc_text_equal(state, CC_STATE_HIBERNATED) ||
+           cc_text_equal(state, CC_STATE_HIBERNATING);
+}
+
 /* 5.3: may this pod boot, and from what? Fails closed. */
 static int decide_restore(struct create *create, bool *ret_is_restore, bool *ret_is_asleep, struct cc_err *err) {
     struct vk_provider *provider = create->provider;
@@ -84,7 +93,7 @@ static int decide_restore(struct create *create, bool *ret_is_restore, bool *ret
     if (*ret_is_asleep)
         return 0;
     verdict = vk_evidence_judge(cc_flag_is_set(&create->pod->base.meta.annotations, CC_KEY_RESTORE), evidence.kind,
-                                vk_has_explicit_source(spec, dir), evidence.image, spec->image);
+                                vk_has_explicit_source(spec, dir) && !has_run(create), evidence.image, spec->image);
     name = verdict_name(verdict);
     if (name)
         vk_count1(provider->metrics.hibernate_evidence, name);

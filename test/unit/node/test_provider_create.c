@@ -429,6 +429,30 @@ static void dead_baseline_is_not_forked(struct provider_bench *bench) {
 }
 BENCH_TEST(create__dead_baseline_is_not_forked, dead_baseline_is_not_forked)
 
+/* A sub-agent that was to wake when the daemon died: it comes back from its own snapshot, not from its fork source. */
+static void cut_wake_of_a_fork(struct provider_bench *bench) {
+    fake_host_add_vm(bench->host, &(struct fake_vm_spec){.name = N, .memory = 8, .nics = 1});
+    provider_bench_make(bench, "sub", SUB);
+    provider_bench_sleep(2000);
+    fake_host_set_vm_memory(bench->host, "vk-sub", 77);
+    ck_assert_int_eq(provider_bench_change(bench, "sub", CC_KEY_HIBERNATE "=true", NULL), 0);
+    ck_assert_str_eq(provider_bench_state(bench, "sub"), "hibernated");
+    provider_bench_sleep(2000);
+    for (int round = 0; round < 2; round++) { /* before the wake began, and in the middle of it */
+        provider_bench_stop(bench);
+        provider_bench_annotate(bench, "sub", CC_KEY_HIBERNATE);
+        if (round == 1)
+            provider_bench_annotate(bench, "sub", CC_KEY_LIFECYCLE_STATE "=creating");
+        ck_assert_int_eq(provider_bench_start(bench, NULL), 0);
+        provider_bench_drive(bench, 5000);
+        ck_assert_str_eq(provider_bench_state(bench, "sub"), "ready");
+        ck_assert_uint_eq(fake_host_vm_memory(bench->host, "vk-sub"), 77);
+        ck_assert_int_eq(provider_bench_change(bench, "sub", CC_KEY_HIBERNATE "=true", NULL), 0);
+        provider_bench_sleep(2000);
+    }
+}
+BENCH_TEST(create__cut_wake_of_a_fork, cut_wake_of_a_fork)
+
 static void one_pull_for_many(struct provider_bench *bench) {
     struct many many[16];
 
@@ -629,6 +653,7 @@ int main(void) {
     tcase_add_test(tcase, create__bad_directory_fails_before_any_call);
     tcase_add_test(tcase, create__forks_share_one_baseline);
     tcase_add_test(tcase, create__dead_baseline_is_not_forked);
+    tcase_add_test(tcase, create__cut_wake_of_a_fork);
     tcase_add_test(tcase, create__one_pull_for_many);
     tcase_add_test(tcase, create__cancelled_leader_leaves_alone);
     tcase_add_test(tcase, create__backend_must_match);

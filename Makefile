@@ -235,6 +235,12 @@ bench: deps ## the numbers to hold, each with its bar
 	@$(MAKE) --no-print-directory -j$(shell nproc) all VARIANT=release
 	@hack/kube build > /dev/null
 	@python3 test/cluster/bench.py
+	@python3 test/cluster/bench_kubelet.py
+.PHONY: bench-kubelet
+bench-kubelet: deps ## exec, port-forward and idle sessions of the kubelet API; BENCH_EXECS, BENCH_FORWARD_MIB
+	@$(MAKE) --no-print-directory -j$(shell nproc) all VARIANT=release
+	@hack/kube build > /dev/null
+	@python3 test/cluster/bench_kubelet.py
 .PHONY: bench-snapshots
 bench-snapshots: deps ## a guest of 4 GiB to a registry and back beside raw copies; BENCH_SNAPSHOT_MIB, BENCH_RUNS
 	@$(MAKE) --no-print-directory -j$(shell nproc) $(SNAPSHOT_BENCH) VARIANT=release

@@ -18,6 +18,7 @@
 #include "cocoonset/toolboxes.h"
 #include "cocoonset/unsuspend.h"
 #include "cocoonset/wake.h"
+#include "failures.h"
 #include "kube/patch.h"
 #include "meta/keys.h"
 #include "meta/vm_spec.h"
@@ -88,6 +89,7 @@ struct op_cocoonset *op_cocoonset_new(struct cc_loop *loop, const struct op_coco
     struct op_cocoonset *controller = CC_NEW(struct op_cocoonset);
     controller->loop = loop;
     controller->options = *options;
+    controller->failures = op_failures_new();
     op_cocoonset_metrics_init(&controller->metrics, options->metrics);
     struct cc_work_queue_options queue = {.name = "cocoonset", .metrics = options->metrics};
     controller->queue = cc_work_queue_new(loop, &queue);
@@ -103,6 +105,7 @@ void op_cocoonset_free(struct op_cocoonset *controller) {
     if (!controller)
         return;
     cc_work_queue_free(controller->queue);
+    op_failures_free(controller->failures);
     free(controller);
 }
 
@@ -219,6 +222,14 @@ CC_YIELDS static int run_pass(struct op_pass *pass, struct cc_reconcile_result *
     return pass->set->suspend ? op_step_suspend(pass, ret, err) : run_set(pass, ret, err);
 }
 
+static void tell_failure(struct op_pass *pass, const char *key, int rc, const struct cc_err *failure) {
+    struct op_failures *failures = pass->controller->failures;
+    if (rc == 0)
+        op_failures_clear(failures, key);
+    else if (op_failures_note(failures, key, failure))
+        op_pass_event(pass, CC_EVENT_WARNING, OP_EVENT_RECONCILE_FAILED, "%s", failure->msg);
+}
+
 int op_cocoonset_reconcile(struct op_cocoonset *controller, const char *key, struct cc_reconcile_result *ret,
                            struct cc_err *err) {
     struct cc_arena arena;
@@ -229,11 +240,17 @@ int op_cocoonset_reconcile(struct op_cocoonset *controller, const char *key, str
     const struct cc_object *set = cc_cache_get(controller->options.sets, namespace, name);
     cc_arena_done(&arena);
     *ret = (struct cc_reconcile_result){0};
-    if (!set)
+    if (!set) {
+        op_failures_clear(controller->failures, key);
         return 0;
+    }
     struct op_pass pass;
+    struct cc_err failure = {0};
     op_pass_init(&pass, controller, cc_cocoonset_of(set));
-    int rc = run_pass(&pass, ret, err);
+    int rc = run_pass(&pass, ret, &failure);
+    tell_failure(&pass, key, rc, &failure);
     op_pass_done(&pass);
+    if (rc != 0 && err)
+        *err = failure;
     return rc;
 }

@@ -16,25 +16,27 @@
 #include "oci/reference.h"
 
 /* Records that were edited by hand count as empty (contract/02 chapter 5); whoever did it must be able to see that. */
-static void report_malformed(struct op_pass *pass) {
-    static const char *const keys[] = {CC_KEY_HIBERNATE_RECLAIM, CC_KEY_REBUILD_HISTORY};
-    for (size_t i = 0; i < CC_ARRAY_LENGTH(keys); i++) {
-        const char *text = op_pass_set_annotation(pass, keys[i]);
-        json_t *json cc_cleanup(cc_json_decref_p) = NULL;
-        if (cc_text_is_empty(text))
-            continue;
-        if (cc_json_parse(text, strlen(text), CC_RECORD_BYTES_MAX, &json, NULL) != 0 || !json_is_object(json))
-            op_pass_event(pass, CC_EVENT_WARNING, OP_EVENT_MALFORMED_ANNOTATION,
-                          "annotation %s is not a JSON object: it counts as empty", keys[i]);
-    }
+static void report_malformed(struct op_pass *pass, const char *key, const char *wanted) {
+    op_pass_event(pass, CC_EVENT_WARNING, OP_EVENT_MALFORMED_ANNOTATION, "annotation %s is not %s: it counts as empty",
+                  key, wanted);
+}
+
+static void check_history(struct op_pass *pass) {
+    const char *text = op_pass_set_annotation(pass, CC_KEY_REBUILD_HISTORY);
+    json_t *json cc_cleanup(cc_json_decref_p) = NULL;
+    if (cc_text_is_empty(text))
+        return;
+    if (cc_json_parse(text, strlen(text), CC_RECORD_BYTES_MAX, &json, NULL) != 0 || !json_is_object(json))
+        report_malformed(pass, CC_KEY_REBUILD_HISTORY, "a JSON object");
 }
 
 void op_pass_init(struct op_pass *pass, struct op_cocoonset *controller, const struct cc_cocoonset *take_set) {
     *pass = (struct op_pass){.controller = controller, .set = take_set, .generation = take_set->base.meta.generation};
     cc_arena_init(&pass->arena);
-    cc_reclaim_parse(cc_strmap_get(&take_set->base.meta.annotations, CC_KEY_HIBERNATE_RECLAIM), &pass->arena,
-                     &pass->record);
-    report_malformed(pass);
+    if (!cc_reclaim_parse(cc_strmap_get(&take_set->base.meta.annotations, CC_KEY_HIBERNATE_RECLAIM), &pass->arena,
+                          &pass->record))
+        report_malformed(pass, CC_KEY_HIBERNATE_RECLAIM, "a record of VM names");
+    check_history(pass);
 }
 
 void op_pass_done(struct op_pass *pass) {

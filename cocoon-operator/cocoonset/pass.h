@@ -28,6 +28,7 @@ struct op_cocoonset {
     struct cc_loop *loop;
     struct op_cocoonset_options options;
     struct op_cocoonset_metrics metrics;
+    struct op_failures *failures;
     struct cc_work_queue *queue;
     size_t pods_by_set; /* index of the pod cache: "namespace/set" of the name label */
     size_t hibernations_by_namespace;

@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "failures.h"
 #include "hibernation/steps.h"
 #include "kube/patch.h"
 #include "meta/keys.h"
@@ -90,6 +91,7 @@ struct op_hibernation *op_hibernation_new(struct cc_loop *loop, const struct op_
     controller->loop = loop;
     controller->options = *options;
     controller->announced = op_announced_new();
+    controller->failures = op_failures_new();
     controller->lock_seed = cc_random();
     op_hibernation_metrics_init(&controller->metrics, options->metrics);
     struct cc_work_queue_options queue = {.name = "cocoonhibernation", .metrics = options->metrics};
@@ -106,6 +108,7 @@ void op_hibernation_free(struct op_hibernation *controller) {
         return;
     cc_work_queue_free(controller->queue);
     op_announced_free(controller->announced);
+    op_failures_free(controller->failures);
     free(controller);
 }
 
@@ -238,13 +241,22 @@ int op_hibernation_reconcile(struct op_hibernation *controller, const char *key,
     const struct cc_object *hibernation = cc_cache_get(controller->options.hibernations, namespace, name);
     cc_arena_done(&arena);
     *ret = (struct cc_reconcile_result){0};
-    if (!hibernation)
+    if (!hibernation) {
+        op_failures_clear(controller->failures, key);
         return 0;
+    }
     struct op_hibernation_pass pass;
+    struct cc_err failure = {0};
     op_hibernation_pass_init(&pass, controller, cc_cocoonhibernation_of(hibernation));
-    int rc = run_pass(&pass, ret, err);
+    int rc = run_pass(&pass, ret, &failure);
+    if (rc == 0)
+        op_failures_clear(controller->failures, key);
+    else if (op_failures_note(controller->failures, key, &failure))
+        op_hibernation_event(&pass, CC_EVENT_WARNING, OP_EVENT_RECONCILE_FAILED, "%s", failure.msg);
     if (rc != 0 && rc != CC_CANCELED)
         watch_deadline(&pass, key);
     op_hibernation_pass_done(&pass);
+    if (rc != 0 && err)
+        *err = failure;
     return rc;
 }

@@ -30,6 +30,7 @@ struct op_hibernation {
     struct cc_work_queue *queue;
     size_t by_namespace; /* index of the CocoonHibernations */
     struct op_announced *announced;
+    struct op_failures *failures;
     uint64_t lock_seed;
     struct cc_mutex vm_locks[OP_VM_LOCKS]; /* by hash of the VM name; a collision only costs time */
 };

@@ -77,19 +77,21 @@ static bool read_names(const json_t *object, const char *key, struct cc_arena *a
     return true;
 }
 
-void cc_reclaim_parse(const char *text, struct cc_arena *arena, struct cc_reclaim_record *ret) {
+bool cc_reclaim_parse(const char *text, struct cc_arena *arena, struct cc_reclaim_record *ret) {
     struct cc_reclaim_record record = {0};
     json_t *object = parse_object(text);
     const json_t *generation = cc_json_member(object, "generation");
 
     *ret = record;
-    if (!generation || json_is_integer(generation)) {
-        record.generation = json_integer_value(generation);
-        if (read_names(object, "vms", arena, &record.vms) && read_names(object, "restore", arena, &record.restore) &&
-            read_names(object, "suspended", arena, &record.suspended))
-            *ret = record;
-    }
+    record.generation = json_integer_value(generation);
+    bool is_whole = object && (!generation || json_is_integer(generation)) &&
+                    read_names(object, "vms", arena, &record.vms) &&
+                    read_names(object, "restore", arena, &record.restore) &&
+                    read_names(object, "suspended", arena, &record.suspended);
+    if (is_whole)
+        *ret = record;
     json_decref(object);
+    return is_whole || cc_text_is_empty(text);
 }
 
 static void set_names(json_t *object, const char *key, const struct cc_strlist *names, bool always) {

@@ -16,8 +16,8 @@ struct cc_reclaim_record {
     int64_t generation;
     struct cc_strlist vms, restore, suspended;
 };
-/* Absent, empty or malformed text: an empty record. */
-void cc_reclaim_parse(const char *text, struct cc_arena *arena, struct cc_reclaim_record *ret);
+/* Absent, empty or malformed text: an empty record. False when it was malformed. */
+bool cc_reclaim_parse(const char *text, struct cc_arena *arena, struct cc_reclaim_record *ret);
 /* NULL when vms is empty (the annotation is to be removed). In the arena. */
 const char *cc_reclaim_encode(const struct cc_reclaim_record *record, struct cc_arena *arena);
 /* Removes the VM from all lists; true when it was in vms. */

@@ -128,8 +128,8 @@ static int connect_socket(int fd, const struct addrinfo *to, const char *ip, int
 static int dial(const char *ip, int port, int *ret_fd, struct cc_err *err) {
     const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
     struct addrinfo *to = NULL;
-    int fd cc_cleanup(cc_fd_close_p) = -1;
     char service[16];
+    int fd, rc;
 
     if (port < 1 || port > 65535)
         return cc_err_set(err, CC_INVALID, "connect %s: port %d is not within 1..65535", ip, port);
@@ -138,12 +138,12 @@ static int dial(const char *ip, int port, int *ret_fd, struct cc_err *err) {
     if (getaddrinfo(ip, service, &hints, &to) != 0)
         return cc_err_set(err, CC_INVALID, "connect: \"%s\" is not an IP address", ip);
     fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int rc = fd < 0 ? cc_err_errno(err, errno, "socket") : connect_socket(fd, to, ip, port, err);
+    rc = fd < 0 ? cc_err_errno(err, errno, "socket") : connect_socket(fd, to, ip, port, err);
     freeaddrinfo(to);
-    if (rc == 0) {
+    if (rc == 0)
         *ret_fd = fd;
-        fd = -1;
-    }
+    else
+        cc_fd_close_p(&fd);
     return rc;
 }
 

@@ -55,15 +55,16 @@ static int connect_to(int fd, const char *path, struct cc_err *err) {
 }
 
 static int socket_dial(void *ctx, const char *path, struct vk_console_stream **ret, struct cc_err *err) {
-    int fd cc_cleanup(cc_fd_close_p) = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int rc = fd < 0 ? cc_err_errno(err, errno, "socket") : connect_to(fd, path, err);
 
     (void)ctx;
-    if (rc != 0)
+    if (rc != 0) {
+        cc_fd_close_p(&fd);
         return rc;
+    }
     *ret = CC_NEW(struct vk_console_stream);
     (*ret)->fd = fd;
-    fd = -1;
     return 0;
 }
 

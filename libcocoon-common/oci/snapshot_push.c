@@ -231,9 +231,10 @@ static CC_YIELDS int begin_entry(struct push *push, struct cc_err *err) {
     if (!entry->is_regular)
         return 0;
     if (strcmp(entry->name, CC_SNAPSHOT_ENVELOPE) == 0) {
-        if (push->has_envelope)
-            return cc_err_set(err, CC_PROTOCOL, "export archive: " CC_SNAPSHOT_ENVELOPE " twice");
-        push->in_envelope = push->has_envelope = true;
+        /* The exporter writes its own first. A second one is a file that a clone from a directory left with the guest:
+         * it says nothing of this snapshot, and must not stand in the way of a hibernate. */
+        push->in_envelope = !push->has_envelope;
+        push->has_envelope = true;
         return 0;
     }
     if (!cc_snapshot_name_is_plain(entry->name) || has_file(push, entry->name))

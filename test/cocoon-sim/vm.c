@@ -244,6 +244,11 @@ static int vm_clone(struct arguments *arguments) {
                     nics_new((int)count, cc_json_text(vm, "id"), cc_json_text(config, "network")));
     guest_dir(directory, vm);
     copy_files(files, directory);
+    if (from_dir) {
+        /* The envelope describes the directory; it is no file of the guest. */
+        path_of(files, "%s/snapshot.json", directory);
+        unlink(files);
+    }
     boot(vm);
     fault_leave();
     json_t *output cc_cleanup(cc_json_decref_p) = shown(vm);

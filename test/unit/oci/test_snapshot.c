@@ -179,6 +179,18 @@ FIBER_TEST(snapshot__push_of_an_empty_export) {
     ck_assert_int_eq(pull(&out, NULL), 0);
 }
 
+/* What a guest that was cloned from a directory may carry along. */
+FIBER_TEST(snapshot__push_takes_the_first_envelope) {
+    struct cc_arena arena cc_cleanup(cc_arena_done) = {0};
+    struct cc_snapshot_identity identity;
+    archive.len -= 1024; /* the end */
+    fixture_add_entry(&archive, "snapshot.json", "{\"version\":1,\"config\":{\"id\":\"STALE\"}}", 38, NULL, 0);
+    cc_tar_write_end(&archive);
+    push_ok();
+    ck_assert_int_eq(cc_snapshot_identify(&port, REPO, "hibernate", &arena, &identity, NULL), 0);
+    ck_assert_str_eq(identity.snapshot_id, FIXTURE_ID);
+}
+
 /* Nothing is committed when anything went wrong; the order of blame is the stream, the exporter, the envelope. */
 FIBER_TEST(snapshot__push_failures_commit_nothing) {
     struct cc_snapshot_push_result result;
@@ -526,6 +538,7 @@ int main(void) {
     tcase_add_test(tests, snapshot__push_worked_example);
     tcase_add_test(tests, snapshot__push_with_any_piece_size_and_without_annotations);
     tcase_add_test(tests, snapshot__push_of_an_empty_export);
+    tcase_add_test(tests, snapshot__push_takes_the_first_envelope);
     tcase_add_test(tests, snapshot__push_failures_commit_nothing);
     tcase_add_test(tests, snapshot__push_every_fault_leaves_the_old_tag);
     tcase_add_test(tests, snapshot__push_again_sends_no_data);

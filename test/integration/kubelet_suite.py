@@ -169,6 +169,7 @@ def run_suite(suite_class, prepare=lambda certificates, cluster: None, flags=lam
         scenario = Scenario(cluster, lambda text: None)
         scenario.create()
         suite = suite_class(cluster, certificates)
+        suite.scenario = scenario
         wanted = sys.argv[1:]
         for name in sorted(n for n in dir(suite) if n.startswith("test_")):
             if wanted and name not in wanted:

@@ -523,6 +523,14 @@ static char *added_finalizers(const json_t *old, const json_t *new) {
     return text;
 }
 
+/* Objects share their members with earlier versions: what is changed is copied first. */
+static json_t *own_metadata(json_t *object) {
+    json_t *metadata = json_copy(json_object_get(object, "metadata"));
+
+    cc_json_set_new(object, "metadata", metadata);
+    return metadata;
+}
+
 /* Takes over from the old object what the request may not change, and counts the generation. NULL = refused. */
 static json_t *admit(struct fake_kube *kube, const struct fake_route *route, const json_t *old, const json_t *wanted,
                      struct fake_answer *ret) {
@@ -530,19 +538,22 @@ static json_t *admit(struct fake_kube *kube, const struct fake_route *route, con
         "name",       "namespace",      "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
         "generation", "resourceVersion"};
     bool status = strcmp(route->subresource, "status") == 0;
-    json_t *new = json_deep_copy(wanted);
-    json_t *metadata = json_object_get(new, "metadata");
+    /* Members that the old object has as well are complete: the defaults of admission change only what is new. */
+    json_t *new = json_copy((json_t *)wanted);
+    json_t *metadata = own_metadata(new);
 
     for (size_t i = 0; i < CC_ARRAY_LENGTH(owned); i++)
         keep(metadata, json_object_get(old, "metadata"), owned[i]);
     keep(new, old, "apiVersion");
     keep(new, old, "kind");
     if (status) {
-        json_t *kept = json_deep_copy(old);
+        json_t *kept = json_copy((json_t *)old);
 
         keep(kept, new, "status");
         if (fake_is_core(route->resource))
             keep(kept, new, "metadata");
+        else
+            own_metadata(kept);
         json_decref(new);
         if (fake_admit(kube, route, old, kept, ret))
             return kept;
@@ -702,7 +713,7 @@ static struct fake_answer put(struct fake_kube *kube, struct fake_route *route, 
     const char *have = cc_json_text(cc_json_member(object->json, "metadata"), "uid");
     if (!cc_text_is_empty(uid) && !cc_text_equal(uid, have))
         return wrong_uid(route, uid, have);
-    return change(kube, route, object, json_deep_copy(body));
+    return change(kube, route, object, json_copy((json_t *)body));
 }
 
 /* --- deleting
@@ -724,8 +735,8 @@ static int64_t grace_of(const struct fake_route *route, const json_t *pod, const
 }
 
 static json_t *marked_deleted(struct fake_kube *kube, const struct fake_object *object, int64_t grace_s) {
-    json_t *json = json_deep_copy(object->json);
-    json_t *metadata = json_object_get(json, "metadata");
+    json_t *json = json_copy(object->json);
+    json_t *metadata = own_metadata(json);
     int64_t generation = cc_json_int(metadata, "generation", 0);
     bool deleting = cc_json_text(metadata, "deletionTimestamp") != NULL;
 
@@ -786,12 +797,12 @@ static struct fake_answer delete (struct fake_kube *kube, struct fake_route *rou
     bool is_finalized = json_array_size(json_object_get(metadata, "finalizers")) > 0;
     int64_t grace = is_pod ? grace_of(route, object->json, options) : 0;
     if (deleting && grace >= cc_json_int(metadata, "deletionGracePeriodSeconds", 0) && (grace > 0 || is_finalized))
-        return ok(200, object->json);
+        return ok_stored(200, object);
     /* Also a pod that goes at once is marked first: watches see MODIFIED, then DELETED. */
     if (is_pod || is_finalized)
         fake_store_write(kube, route->resource, object, marked_deleted(kube, object, grace));
     if (grace > 0 || is_finalized)
-        return ok(200, object->json);
+        return ok_stored(200, object);
     json_t *last cc_cleanup(cc_json_decref_p) = json_copy(object->json);
     fake_store_remove(kube, object, json_incref(last));
     struct fake_answer answer = is_pod ? ok(200, last) : gone(route, last);

@@ -214,7 +214,9 @@ static CC_YIELDS int pull_manifest(struct pull *pull, const struct cc_manifest *
     if (pull->options->spool_directory)
         pull->window = cc_prefetch_window(pull->plan.in_bytes, pull->plan.out_bytes, pull->options->concurrency,
                                           pull->options->budget_mib > 0 ? pull->options->budget_mib * MIB : 0);
-    return write_archive(pull, err);
+    rc = write_archive(pull, err);
+    pull->config = NULL;
+    return rc;
 }
 
 static CC_YIELDS int pull_gated(struct pull *pull, struct cc_err *err) {

@@ -5,6 +5,7 @@
 
 #include "aio/loop.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/codec.h"
 #include "base/text.h"
 #include "oci/blob_outbox.h"
@@ -164,6 +165,7 @@ static CC_YIELDS int feed_piece(struct push *push, const char *data, size_t coun
 }
 
 static CC_YIELDS int end_piece(struct push *push, struct cc_err *err) {
+    cc_assert(push->spool);
     const struct cc_writer into = {write_spool, push->spool};
     int rc = push->present.plan.is_compressed ? cc_zstd_encoder_end(push->encoder, &into, err) : 0;
     if (rc == 0)

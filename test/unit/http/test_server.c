@@ -278,11 +278,11 @@ static void too_large(void *ctx CC_UNUSED, const struct cc_http_server_request *
         cc_buf_puts(&response->body, "0123456789");
 }
 
-/* ?n=<pieces>&length=<announced>&abort=1 */
+/* ?n=<pieces>&length=<announced>&abort=1&trailer=<value> */
 static void stream(void *ctx CC_UNUSED, const struct cc_http_server_request *request,
                    struct cc_http_server_response *response) {
     char *pieces = cc_http_server_query(request, "n"), *length = cc_http_server_query(request, "length");
-    char *abort_it = cc_http_server_query(request, "abort");
+    char *abort_it = cc_http_server_query(request, "abort"), *trailer = cc_http_server_query(request, "trailer");
     int64_t count = 0, announced = -1;
     ck_assert(cc_parse_int64(pieces, 0, 100000, &count));
     if (length)
@@ -294,6 +294,11 @@ static void stream(void *ctx CC_UNUSED, const struct cc_http_server_request *req
         rc = cc_http_server_write(response, "", 0, NULL);
     if (abort_it)
         cc_http_server_abort(response);
+    if (trailer) {
+        cc_http_server_set_trailer(response, "X-Sum", trailer);
+        cc_http_server_set_trailer(response, "X-Bad", "two\r\nlines");
+    }
+    free(trailer);
     free(pieces);
     free(length);
     free(abort_it);
@@ -616,6 +621,12 @@ static void streams(struct cc_http_server *server CC_UNUSED, int port) {
     ck_assert_ptr_nonnull(strstr(response, "\r\nTransfer-Encoding: chunked\r\n"));
     ck_assert_str_eq(cc_raw_body(response), "a\r\n0123456789\r\na\r\n0123456789\r\n0\r\n\r\n");
     free(response);
+    /* Trailers follow the last chunk of a whole body only. */
+    expect(port, "GET /stream?n=1&trailer=7 HTTP/1.1\r\n" HOST CLOSE "\r\n", 200,
+           "a\r\n0123456789\r\n0\r\nX-Sum: 7\r\n\r\n");
+    expect(port, "GET /stream?n=1&trailer=7&length=10 HTTP/1.1\r\n" HOST CLOSE "\r\n", 200, "0123456789");
+    expect(port, "GET /stream?n=1&trailer=7&abort=1 HTTP/1.1\r\n" HOST "\r\n", 200, "a\r\n0123456789\r\n");
+    expect(port, "GET /stream?n=1&trailer=7 HTTP/1.0\r\n\r\n", 200, "0123456789");
     expect(port, "GET /stream?n=2&length=20 HTTP/1.1\r\n" HOST CLOSE "\r\n", 200, "01234567890123456789");
     expect(port, "GET /stream?n=2 HTTP/1.0\r\n\r\n", 200, "01234567890123456789");
     expect(port, "HEAD /stream?n=2 HTTP/1.1\r\n" HOST CLOSE "\r\n", 200, "");

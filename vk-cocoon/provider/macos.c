@@ -38,7 +38,7 @@ void vk_macos_settle(struct vk_provider *provider, struct vk_entry *entry) {
     const char *state = vk_entry_state(entry);
 
     if (entry->vm && entry->probe.ready && !entry->deleting && !vk_entry_wants_sleep(entry) &&
-        (cc_text_equal(state, CC_STATE_CREATING) || cc_text_is_empty(state))) {
+        !cc_text_equal(state, CC_STATE_READY) && !cc_text_equal(state, CC_STATE_FAILED)) {
         const struct cc_pod *pod = cc_pod_ref(entry->pod);
 
         vk_endpoint_sync(provider, entry);

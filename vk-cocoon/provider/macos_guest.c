@@ -154,8 +154,10 @@ static int64_t memory_mib_of(const struct cc_pod *pod, struct cc_arena *arena) {
     return mib > 0 ? mib : MEMORY_MIB_DEFAULT;
 }
 
+/* vnc_port: the one that is preferred. */
 static int run(struct vk_provider *provider, struct vk_entry *entry, const struct cc_pod *pod,
-               const struct cc_vm_spec *spec, struct cc_arena *arena, struct vk_macos_record *ret, struct cc_err *err) {
+               const struct cc_vm_spec *spec, int vnc_port, struct cc_arena *arena, struct vk_macos_record *ret,
+               struct cc_err *err) {
     const struct vk_macos *macos = &provider->options.macos;
     struct vk_macos_record after;
     struct launch *launch;
@@ -163,6 +165,7 @@ static int run(struct vk_provider *provider, struct vk_entry *entry, const struc
 
     if (rc != 0)
         return rc;
+    vk_vnc_claim(provider, entry, vnc_port);
     launch = launch_new(provider, entry, spec->vm_name);
     launch->is_first = true;
     launch->options.image = cc_arena_strdup(&launch->arena, spec->image);
@@ -192,13 +195,17 @@ int vk_macos_bring_up(struct vk_provider *provider, struct vk_entry *entry, cons
     if (rc == 0 && macos->ops->is_alive(macos->ctx, record.pid)) {
         *ret_adopted = true;
         vk_vnc_adopt(entry, record.vnc_display);
-    } else if (rc == 0 || rc == CC_NOT_FOUND) {
-        vk_vnc_claim(provider, entry, runtime.vnc_port);
-        rc = rc == 0 ? start(provider, entry, spec.vm_name, &arena, &record, err)
-                     : run(provider, entry, pod, &spec, &arena, &record, err);
-        if (rc == 0 && record.vnc_display >= 0)
-            vk_vnc_adopt(entry, record.vnc_display);
+        *ret = vk_macos_vm(provider, &record);
+        return 0;
     }
+    if (rc == 0) {
+        vk_vnc_claim(provider, entry, runtime.vnc_port);
+        rc = start(provider, entry, spec.vm_name, &arena, &record, err);
+    } else if (rc == CC_NOT_FOUND) {
+        rc = run(provider, entry, pod, &spec, runtime.vnc_port, &arena, &record, err);
+    }
+    if (rc == 0 && record.vnc_display >= 0)
+        vk_vnc_adopt(entry, record.vnc_display);
     if (rc == 0)
         *ret = vk_macos_vm(provider, &record);
     return rc;

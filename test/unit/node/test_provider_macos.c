@@ -95,6 +95,7 @@ static void pulls_an_absent_image(struct provider_bench *bench) {
     ck_assert(provider_bench_has_event(bench, "Warning CreateBringUpFailed: create: ensure macOS image m:2"));
     ck_assert_str_eq(provider_bench_state(bench, "other"), "failed");
     ck_assert(!fake_macos_has_guest(bench->macos, "vk-other"));
+    ck_assert_int_eq(vk_entry_find(bench->provider, "ns", "other")->vnc_port, 0);
 }
 MACOS_TEST(macos__pulls_an_absent_image, pulls_an_absent_image)
 

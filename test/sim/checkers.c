@@ -346,6 +346,15 @@ static void look_at_pod_delete(struct sim_daemon *daemon, const char *pod) {
         sim_violation(world, "h", "%s deletes pod %s after an inconclusive inspect of its vm", daemon->name, pod);
 }
 
+/* Decision 53: what arrives late must not hit the next pod of that name. */
+static void look_at_uid(struct sim_daemon *daemon, const char *method, const char *pod, const json_t *body) {
+    bool deletes = strcmp(method, "DELETE") == 0;
+    const char *uid = cc_json_text(cc_json_member(body, deletes ? "preconditions" : "metadata"), "uid");
+
+    if ((deletes || strcmp(method, "PATCH") == 0) && cc_text_is_empty(uid))
+        sim_violation(daemon->world, "h", "%s does not say which pod %s it means by its %s", daemon->name, pod, method);
+}
+
 /* The set says Suspended: then every VM of it sleeps, unless its pod has failed. */
 static void look_at_phase(struct sim_daemon *daemon, const char *path, const json_t *body) {
     struct sim_world *world = daemon->world;
@@ -376,6 +385,8 @@ void sim_check_kube_write(struct sim_daemon *daemon, const char *method, const c
         return;
     daemon->world->writes++;
     pod_in(path, pod, sizeof pod);
+    if (*pod)
+        look_at_uid(daemon, method, pod, body);
     if (*pod && strcmp(method, "PATCH") == 0) {
         look_at_pod_patch(daemon, pod, body);
     } else if (*pod && strcmp(method, "DELETE") == 0) {

@@ -40,6 +40,7 @@ CC_YIELDS void story_exit_amid_sleep(struct sim_world *world);
 CC_YIELDS void story_reboot(struct sim_world *world);
 CC_YIELDS void story_orphans(struct sim_world *world);
 CC_YIELDS void story_away(struct sim_world *world);
+CC_YIELDS void story_replaced(struct sim_world *world);
 CC_YIELDS void story_statics(struct sim_world *world);
 
 /* scenarios_takeover.c: an older operator ran until the set was in that phase. */

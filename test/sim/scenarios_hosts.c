@@ -111,6 +111,33 @@ void story_away(struct sim_world *world) {
         story_suspend(world, i % 2 == 0);
         sim_sleep(world, 9000);
         story_settle(world);
+        if (i > 0)
+            continue;
+        /* An edit that changes nothing for those who sleep: they answer its generation all the same. */
+        world->nodes[0].restart_ms = 8000;
+        sim_daemon_kill(&world->nodes[0], "to be away");
+        sim_sleep(world, 100);
+        sim_user_patch_set(world, "a", "{'spec':{'agent':{'replicas':2}}}");
+        sim_sleep(world, 9000);
+        story_settle(world);
+    }
+    story_delete_set(world);
+}
+
+/* Its pod was forced away and made anew before the node agent looked again: what is late is not for the new one. */
+void story_replaced(struct sim_world *world) {
+    story_create(world, &(struct sim_set_spec){.replicas = 0});
+    for (int i = 0; i < 2; i++) {
+        struct sim_vm *vm = sim_ledger_of_pod(world, "a-0");
+        sim_ledger_permit(world, vm, "its pod was forced away");
+        if (i == 1) {
+            world->nodes[0].restart_ms = 8000;
+            sim_daemon_kill(&world->nodes[0], "to be away");
+            sim_sleep(world, 100);
+        }
+        fake_kube_drop(world->api, "pods", SIM_NAMESPACE, "a-0");
+        sim_sleep(world, 10000);
+        story_settle(world);
     }
     story_delete_set(world);
 }

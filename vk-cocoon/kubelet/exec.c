@@ -149,6 +149,11 @@ static int run_command(struct exec_job *job, int *ret_exit_code, struct cc_err *
     const struct vk_vm *vm = job->host->ops->vm(job->host->ctx, target->namespace, target->pod);
     if (!vm)
         return cc_err_set(err, CC_NOT_FOUND, "pod %s/%s has no live VM", target->namespace, target->pod);
+    if (vk_vm_is_macos(vm)) {
+        vk_vm_unref(vm);
+        return cc_err_set(err, CC_UNSUPPORTED,
+                          "a macOS guest has no agent of cocoon: forward a port to its SSH server");
+    }
     struct vk_exec_options options = {.vm_id = vm->id, .argv = job->argv, .argc = job->argc};
     int rc = job->host->ops->exec_start(job->host->ctx, &options, job->wants.channels[VK_STDIN], &job->process, err);
     vk_vm_unref(vm);

@@ -74,7 +74,8 @@ static void read_node(const struct vk_figures *figures, struct vk_node_figures *
     }
 }
 
-static int64_t disk_bytes(const char *root, const char *id) {
+/* Allocated blocks: an overlay is as long as the guest's disk from its first day (decision 81). */
+static int64_t overlay_bytes(const char *root, const char *id) {
     static const char *const names[] = {"cloudhypervisor/%s/overlay.qcow2", "cloudhypervisor/%s/cow.raw",
                                         "firecracker/%s/cow.raw"};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(names); i++) {
@@ -83,21 +84,37 @@ static int64_t disk_bytes(const char *root, const char *id) {
         char *path cc_cleanup(cc_free_p) =
             cc_xasprintf("%s/run/%.*s%s%s", root, (int)stem, names[i], id, names[i] + stem + 2);
         if (stat(path, &status) == 0)
-            return status.st_size;
+            return (int64_t)status.st_blocks * 512;
     }
     return 0;
 }
 
-static void read_vm(const struct vk_figures *figures, const struct vk_vm *vm, struct vk_vm_figures *ret) {
+static void read_cgroup(const struct vk_figures *figures, const struct vk_vm *vm, struct vk_vm_figures *ret) {
     const struct vk_figures_options *options = &figures->options;
     char *cpu cc_cleanup(cc_free_p) =
         read_text(cc_xasprintf("%s/%s/vm-%s.scope/cpu.stat", options->cgroups, options->cgroup_parent, vm->id));
-    char *stat cc_cleanup(cc_free_p) = read_text(cc_xasprintf("%s/%lld/stat", options->proc, (long long)vm->pid));
-    char *net cc_cleanup(cc_free_p) = read_text(cc_xasprintf("%s/%lld/net/dev", options->proc, (long long)vm->pid));
     vk_figures_cpu_stat(cpu, ret);
-    ret->memory_bytes = vk_figures_rss(stat, sysconf(_SC_PAGESIZE));
+    ret->disk_bytes = overlay_bytes(options->root_directory, vm->id);
+}
+
+/* A macOS guest has no slice and no overlay of cocoon's (contract/06 11.1). */
+static void read_macos(const struct vk_vm *vm, const char *stat_text, struct vk_vm_figures *ret) {
+    struct stat status;
+    ret->cpu_seconds = vk_figures_process_seconds(stat_text);
+    if (!cc_text_is_empty(vm->disk) && stat(vm->disk, &status) == 0)
+        ret->disk_bytes = status.st_size;
+}
+
+static void read_vm(const struct vk_figures *figures, const struct vk_vm *vm, struct vk_vm_figures *ret) {
+    const struct vk_figures_options *options = &figures->options;
+    char *stat_text cc_cleanup(cc_free_p) = read_text(cc_xasprintf("%s/%lld/stat", options->proc, (long long)vm->pid));
+    char *net cc_cleanup(cc_free_p) = read_text(cc_xasprintf("%s/%lld/net/dev", options->proc, (long long)vm->pid));
+    if (vk_vm_is_macos(vm))
+        read_macos(vm, stat_text, ret);
+    else
+        read_cgroup(figures, vm, ret);
+    ret->memory_bytes = vk_figures_rss(stat_text, sysconf(_SC_PAGESIZE));
     vk_figures_interface(net, vm->nic_count > 0 ? vm->nics[0].tap : "", &ret->rx_bytes, &ret->tx_bytes);
-    ret->disk_bytes = disk_bytes(options->root_directory, vm->id);
 }
 
 static void read_vms(const struct vk_figures *figures, struct vk_sample *sample) {
@@ -189,7 +206,8 @@ void vk_figures_export(struct vk_figures *figures, struct cc_metrics *metrics) {
                                                 "Periods in which the VM was throttled.", labels),
         .memory =
             cc_metrics_gauge(metrics, "cocoon_vk_vm_memory_rss_bytes", "Resident memory of the hypervisor.", labels),
-        .disk = cc_metrics_gauge(metrics, "cocoon_vk_vm_disk_cow_bytes", "Size of the VM's disk overlay.", labels),
+        .disk = cc_metrics_gauge(metrics, "cocoon_vk_vm_disk_cow_bytes", "Bytes allocated by the VM's disk overlay.",
+                                 labels),
         .rx = cc_metrics_counter(metrics, "cocoon_vk_vm_network_rx_bytes_total", "Bytes received on the VM's TAP.",
                                  labels),
         .tx = cc_metrics_counter(metrics, "cocoon_vk_vm_network_tx_bytes_total", "Bytes sent on the VM's TAP.", labels),

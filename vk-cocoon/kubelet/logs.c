@@ -145,6 +145,11 @@ void vk_logs_serve(const struct vk_kubelet_host *host, const char *namespace, co
         return;
     }
     cc_pod_unref(pod);
+    if (vk_vm_is_macos(vm)) {
+        cc_buf_puts(&response->body, "vk-cocoon: cocoon keeps no log of macOS guests\n");
+        vk_vm_unref(vm);
+        return;
+    }
     struct log_stream stream = {
         .host = host, .namespace = namespace, .name = name, .response = response, .left = query.limit_bytes};
     struct cc_buf text;

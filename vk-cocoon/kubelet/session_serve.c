@@ -47,6 +47,13 @@ static void await_goodbye(struct vk_session *session) {
         rc = await_change(session);
 }
 
+/* To a client that reads on: nothing more comes (contract/08 4.5, session 4). */
+static void leave(struct vk_session *session) {
+    CC_SHIELD_MS(VK_SESSION_GOODBYE_MS);
+    if (session->ops == &vk_session_spdy)
+        cc_ignore(vk_spdy_link_goaway(&session->link, NULL), "the client has gone");
+}
+
 static void end_work(struct vk_session *session, vk_session_stop stop) {
     CC_SHIELD_MS(VK_SESSION_STOP_MS);
     stop(session->work_ctx);
@@ -63,5 +70,7 @@ void vk_session_serve(struct vk_session *session, vk_session_work work, vk_sessi
     cc_fiber_join_p(&worker);
     if (session->is_work_done)
         await_goodbye(session);
+    if (!session->is_gone)
+        leave(session);
     cc_fiber_join_p(&receiver);
 }

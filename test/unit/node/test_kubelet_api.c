@@ -467,6 +467,17 @@ static void exec_without_vm(void *arg) {
     ck_assert_uint_eq(scene.world.exec_calls, 0);
     CC_VECTOR("08-10.42");
     client_close(&client);
+    /* Nor is the CLI asked about a guest that it does not know. */
+    struct vk_vm *vm = scene.world.vms[0] = vk_vm_new();
+    vm->id = "qemu-x";
+    vm->hypervisor = "qemu";
+    client_open(&client, &scene, "command=true&output=1", V4);
+    client_streams(&client, output, NULL);
+    client_read(&client, 1);
+    ck_assert(cc_text_contains(client.data[1].data, "a macOS guest has no agent"));
+    client_close(&client);
+    assert_answer(&scene, "GET /containerLogs/ns/demo-0/agent", AUTHORIZED, 200, "no log of macOS guests");
+    ck_assert_uint_eq(scene.world.exec_calls, 0);
     close_scene(&scene);
 }
 START_TEST(kubelet__exec_without_vm) {

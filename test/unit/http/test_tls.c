@@ -1,8 +1,12 @@
 /* TLS of the HTTP server: pairs, authorities, identities, limits. contract/08 4.2 and 4.3. */
 #include <check.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "aio/fiber.h"
@@ -247,6 +251,99 @@ START_TEST(tls__identifies_clients) {
 }
 END_TEST
 
+static char *text_of(BIO *bio) {
+    char *data = NULL;
+    long count = BIO_get_mem_data(bio, &data);
+    char *text = cc_xstrndup(data, (size_t)count);
+    BIO_free(bio);
+    return text;
+}
+
+/* The same as make_client, for clients and for that span only. */
+static void make_dated_client(struct scene *scene, int64_t start_s, int64_t end_s) {
+    X509 *certificate = X509_new();
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+    BIO *certificate_text = BIO_new(BIO_s_mem()), *key_text = BIO_new(BIO_s_mem());
+    X509_NAME *name = X509_get_subject_name(certificate);
+    X509_EXTENSION *usage = X509V3_EXT_conf_nid(NULL, NULL, NID_ext_key_usage, "clientAuth");
+    X509_set_version(certificate, 2);
+    ASN1_TIME_set(X509_getm_notBefore(certificate), (time_t)start_s);
+    ASN1_TIME_set(X509_getm_notAfter(certificate), (time_t)end_s);
+    X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, (const unsigned char *)"alice", -1, -1, 0);
+    X509_set_issuer_name(certificate, name);
+    X509_set_pubkey(certificate, key);
+    X509_add_ext(certificate, usage, -1);
+    ck_assert_int_gt(X509_sign(certificate, key, EVP_sha256()), 0);
+    PEM_write_bio_X509(certificate_text, certificate);
+    PEM_write_bio_PrivateKey(key_text, key, NULL, NULL, 0, NULL, NULL);
+    free(scene->client_certificate);
+    free(scene->client_key);
+    scene->client_certificate = text_of(certificate_text);
+    scene->client_key = text_of(key_text);
+    X509_EXTENSION_free(usage);
+    X509_free(certificate);
+    EVP_PKEY_free(key);
+}
+
+static void looks_at_dates(void *arg) {
+    (void)arg;
+    static const struct {
+        int64_t start_s, end_s;
+        const char *expected;
+    } rows[] = {{-3600, 3600, "trusted alice"}, {-7200, -3600, "claimed alice"}, {3600, 7200, "claimed alice"}};
+    struct scene scene;
+    open_scene(&scene, 0);
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(rows); i++) {
+        make_dated_client(&scene, now_s() + rows[i].start_s, now_s() + rows[i].end_s);
+        ck_assert_int_eq(cc_tls_server_set_client_authorities(scene.tls, scene.client_certificate, NULL), 0);
+        assert_answer(&scene, scene.client_certificate, scene.client_key, rows[i].expected);
+    }
+    close_scene(&scene);
+}
+START_TEST(tls__looks_at_dates) {
+    cc_test_run(looks_at_dates, NULL);
+}
+END_TEST
+
+/* Records that are torn, too long, or no handshake: the connection ends, and the next client is served. */
+static void endures_garbage(void *arg) {
+    (void)arg;
+    static const struct {
+        const char *bytes;
+        size_t count;
+    } rows[] = {
+        {"\x16\x03\x01\xff\xff", 5},                 /* a record of 65535 bytes */
+        {"\x16\x03\x01\x00\x04\x01\xff\xff\xff", 9}, /* a message of 16 MiB */
+        {"\x16\x03\x01\x00\x00", 5},                 /* an empty record */
+        {"\x15\x03\x03\x00\x02\x02\x28", 7},         /* an alert first */
+        {"\x17\x03\x03\x00\x05hello", 10},           /* data before keys */
+        {"\x16\x09\x09\x00\x04\x01\x00\x00\x00", 9}, /* a version of its own */
+        {"\x80\x2e\x01\x00\x02", 5},                 /* SSL 2 */
+    };
+    struct scene scene;
+    open_scene(&scene, 0);
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(rows); i++) {
+        struct cc_buf answer;
+        int fd = cc_raw_connect(cc_http_server_port(scene.server));
+        cc_buf_init(&answer, 10000);
+        cc_raw_send(fd, rows[i].bytes, rows[i].count);
+        shutdown(fd, SHUT_WR);
+        cc_raw_receive(fd, 5000, &answer);
+        ck_assert_msg(!cc_text_contains(cc_text_or(answer.data, ""), "...open"), "row %zu", i);
+        cc_buf_done(&answer);
+        close(fd);
+    }
+    assert_answer(&scene, NULL, NULL, "nobody");
+    CC_DEADLINE_MS(10000);
+    while (cc_http_server_connections(scene.server) > 0)
+        ck_assert_int_eq(cc_sleep_ms(1, NULL), 0);
+    close_scene(&scene);
+}
+START_TEST(tls__endures_garbage) {
+    cc_test_run(endures_garbage, NULL);
+}
+END_TEST
+
 static void replaces_pair(void *arg) {
     (void)arg;
     struct scene scene;
@@ -362,6 +459,8 @@ int main(void) {
     tcase_add_test(all, tls__self_signed_refuses);
     tcase_add_test(all, tls__pair_must_fit);
     tcase_add_test(all, tls__identifies_clients);
+    tcase_add_test(all, tls__looks_at_dates);
+    tcase_add_test(all, tls__endures_garbage);
     tcase_add_test(all, tls__replaces_pair);
     tcase_add_test(all, tls__turns_away);
     tcase_add_test(all, tls__refuses_weak_offers);

@@ -51,11 +51,8 @@ int kc_run(struct kc_app *app, struct cc_err *err) {
     case KC_SNAPSHOTS:
         return kc_snapshots(app, err);
     case KC_VERSION:
-        fprintf(app->out, "kubectl-cocoon %s (commit %s, built %s)\n", cc_version(), cc_revision(), cc_build_time());
-        return 0;
     case KC_HELP:
-        fputs(kc_usage(), app->out);
-        return 0;
+        break; /* need no cluster: kc_main */
     }
     return 0;
 }
@@ -118,8 +115,14 @@ int kc_main(int argc, char **argv) {
         fprintf(stderr, "error: %s\nSee 'kubectl cocoon help' for usage.\n", err.msg);
         return KC_EXIT_USAGE;
     }
-    if (program.app.arguments.command == KC_HELP || program.app.arguments.command == KC_VERSION)
-        return kc_run(&program.app, &err) == 0 ? 0 : KC_EXIT_FAILED;
+    if (program.app.arguments.command == KC_HELP) {
+        fputs(kc_usage(), stdout);
+        return 0;
+    }
+    if (program.app.arguments.command == KC_VERSION) {
+        printf("kubectl-cocoon %s (commit %s, built %s)\n", cc_version(), cc_revision(), cc_build_time());
+        return 0;
+    }
     cc_signal_setup();
     cc_arena_init(&program.app.arena);
     program.app.loop = cc_loop_new();

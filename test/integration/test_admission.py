@@ -251,7 +251,7 @@ def all_violations_in_their_order(s):
                      [{'name': '', 'image': 'x', 'os': 'beos'}, {'name': 'B_', 'mode': 'copy', 'image': 'i', 'backend': 'qemu'},
                       {'name': 'c', 'image': 'i', 'backend': 'qemu'}, {'name': 'c', 'image': 'i', 'backend': 'qemu'},
                       {'name': 'c', 'backend': 'firecracker', 'os': 'windows'}],
-                     snapshotPolicy='sometimes', hibernatePolicy='relase'),
+                     snapshotPolicy='sometimes', hibernatePolicy='lease'),
                'spec.agent.image is required', 'spec.agent.replicas must be >= 0, got -1',
                'spec.agent.mode must be clone or run, got "ouija"',
                'spec.agent.os must be linux, windows, android, or macos, got "freebsd"',
@@ -270,7 +270,7 @@ def all_violations_in_their_order(s):
                'spec.toolboxes[4]: firecracker does not support Windows guests',
                'spec.toolboxes[4].backend "firecracker" must match spec.agent.backend "qemu"',
                'spec.snapshotPolicy must be always, main-only, or never, got "sometimes"',
-               'spec.hibernatePolicy must be retain or release, got "relase"')
+               'spec.hibernatePolicy must be retain or release, got "lease"')
     denied_set(s.create('CocoonSet', 'empty', None), 'spec.agent.image is required')
     denied_set(s.set({'image': 'https://x/y.img', 'backend': 'firecracker', 'mode': 'run'}),
                'spec.agent: firecracker requires an OCI image, cloudimg URLs are not supported (got "https://x/y.img")')

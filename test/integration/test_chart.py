@@ -117,6 +117,27 @@ class Suite:
         for good in ("localhost:5000/a", "10.0.0.5:5000", "registry.example/a/b-c", "[fd00::1]:5000/x"):
             helm("template", "c", CHART, "--set", f"registry.url={good}")
 
+    def test_alerts_and_dashboard_use_what_the_daemons_export(self):
+        """Names, and the values of labels, by docs/observability.md, which is held to the source."""
+        rows = {}
+        for line in (REPO / "docs/observability.md").read_text().splitlines():
+            if found := re.match(r"\| `([a-z_]+)`(?:, `([a-z_]+)`)* \|", line):
+                rows[found.group(1)] = line
+        problems = []
+        for file in sorted((CHART / "files").iterdir()):
+            text = file.read_text().replace('\\"', '"')
+            for name, labels in re.findall(r'\b((?:cocoon|controller_runtime|leader_election|rest_client)_[a-z_]+)(\{[^}]*\})?', text):
+                family = next((n for n in (name, re.sub("_(bucket|count|sum)$", "", name)) if n in rows), None)
+                if not family:
+                    problems.append(f"{file.name}: nobody exports {name}")
+                    continue
+                problems += [f"{file.name}: {name} has no label {label}" for label in re.findall(r'(\w+)=~?"', labels)
+                             if label not in ("job", "instance") and f"`{label}`" not in rows[family]]
+        expect("alerts and dashboard", problems, [])
+        promtool = shutil.which("promtool")
+        if promtool:
+            subprocess.run([promtool, "check", "rules", CHART / "files/alerts.yaml"], check=True, stdout=subprocess.DEVNULL)
+
     # --- rendered objects and the real API server -----------------------------------------------------------------------
     def test_all_objects_are_accepted_by_the_server(self):
         for example in EXAMPLES:
@@ -271,7 +292,7 @@ class Suite:
 
 
 TESTS = [name for name in vars(Suite) if name.startswith("test_")]
-OFFLINE = ("test_examples_lint_and_render", "test_wrong_values_fail_with_the_schemas_words")
+OFFLINE = ("test_examples_lint_and_render", "test_alerts_and_dashboard_use_what_the_daemons_export", "test_wrong_values_fail_with_the_schemas_words")
 
 
 def audit_flags(directory):

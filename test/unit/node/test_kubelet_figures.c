@@ -220,6 +220,49 @@ static long long allocated(const struct machine *machine, const char *path) {
     return (long long)status.st_blocks * 512;
 }
 
+/* What metrics-server makes of two looks at a line: CPU seconds by the seconds between them. */
+static double rate_of(const char *first, const char *second, const char *line) {
+    double values[2], times[2];
+    const char *const texts[] = {first, second};
+    for (size_t i = 0; i < 2; i++) {
+        const char *at = strstr(texts[i], line);
+        ck_assert_ptr_nonnull(at);
+        char *end;
+        values[i] = strtod(at + strlen(line), &end);
+        times[i] = strtod(end, NULL) / 1000;
+    }
+    return (values[1] - values[0]) / (times[1] - times[0]);
+}
+
+static void top(void *arg) {
+    (void)arg;
+    struct machine machine;
+    machine_open(&machine);
+    char *first = serve(&machine, false);
+    struct vk_sample *old = vk_figures_sample(machine.figures);
+    /* 15 s later: one guest was busy on one and a half cores, the other asleep; the node was three quarters idle. */
+    put_file(&machine, "cgroup/cocoon.slice/vm-A.scope/cpu.stat", "usage_usec 25000000\n");
+    put_file(&machine, "proc/stat", "cpu  1600 0 100 9500 0 0 0 0 1500 0\n");
+    old->at.ns -= VK_FIGURES_SHARED_MS * CC_NS_PER_MS;
+    struct vk_sample *fresh = vk_figures_sample(machine.figures);
+    fresh->time.ns = old->time.ns + 15 * CC_NS_PER_S;
+    char *second = serve(&machine, false);
+    ck_assert_double_eq_tol(
+        rate_of(first, second, "\npod_cpu_usage_seconds_total{namespace=\"staging\",pod=\"demo-0\"} "), 1.5, 1e-6);
+    ck_assert_double_eq_tol(
+        rate_of(first, second, "\npod_cpu_usage_seconds_total{namespace=\"testing\",pod=\"idle\"} "), 0, 1e-6);
+    ck_assert_double_eq_tol(rate_of(first, second, "\nnode_cpu_usage_seconds_total "), 16.0 / 15, 1e-6);
+    vk_sample_unref(old);
+    vk_sample_unref(fresh);
+    free(first);
+    free(second);
+    machine_close(&machine);
+}
+START_TEST(figures__top) {
+    cc_test_run(top, NULL);
+}
+END_TEST
+
 /* The figures of a macOS guest come from its process and its own disk (contract/06 11.1). */
 static void macos(void *arg) {
     (void)arg;
@@ -296,6 +339,7 @@ int main(void) {
     tcase_add_test(all, figures__node);
     tcase_add_test(all, figures__renders);
     tcase_add_test(all, figures__shares_samples);
+    tcase_add_test(all, figures__top);
     tcase_add_test(all, figures__macos);
     tcase_add_test(all, figures__exports);
     suite_add_tcase(suite, all);

@@ -46,7 +46,6 @@ void fake_kube_free(struct fake_kube *kube) {
         free(kube->resources[i]);
     }
     free(kube->resources);
-    fake_schemas_free(kube->schemas);
     free(kube->log);
     free(kube);
 }

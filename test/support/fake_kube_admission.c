@@ -9,8 +9,7 @@
 #include "support/fake_kube_internal.h"
 
 void fake_kube_admit(struct fake_kube *kube) {
-    if (!kube->schemas)
-        kube->schemas = fake_schemas_new();
+    kube->schemas = fake_schemas_ref();
 }
 
 /* --- defaults -------------------------------------------------------------------------------------------------------

@@ -163,8 +163,7 @@ bool fake_admit(struct fake_kube *kube, const struct fake_route *route, const js
                 struct fake_answer *ret);
 
 /* schema: custom kinds, by the CRDs of the chart. The program ends when those cannot be read. */
-struct fake_schemas *fake_schemas_new(void);
-void fake_schemas_free(struct fake_schemas *schemas);                               /* NULL is fine */
+struct fake_schemas *fake_schemas_ref(void);                                        /* of the process, for its life */
 const json_t *fake_schema_of(const struct fake_schemas *schemas, const char *kind); /* NULL = none */
 /* Drops what the schema does not know, sets defaults. */
 void fake_schema_fill(const json_t *schema, json_t *object);

@@ -302,8 +302,11 @@ static CC_YIELDS int take_archive(struct push *push, const struct cc_reader *arc
         size_t count = 0;
         int rc = read_piece(archive, piece, &count, err);
         /* What the spool still writes is in the other piece, which is read into next. */
-        if (rc == 0 && push->in_file)
+        if (rc == 0 && push->in_file) {
             rc = cc_spool_wait(push->spool, err);
+            if (rc)
+                cc_err_wrap(err, "file %s", push->present.name);
+        }
         if (rc || count == 0)
             return rc;
         cc_tar_reader_feed(push->tar, piece, count);

@@ -46,6 +46,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                  manifest->config.digest);
     for (size_t i = 0; i < manifest->layer_count; i++)
         fuzz_require(manifest->layers[i].media_type && manifest->layers[i].digest);
+    char child[CC_DIGEST_BYTES];
+    rc = cc_manifest_index_child((const char *)data, size, child, &err);
+    fuzz_require_error(rc, &err);
+    fuzz_require(rc == 0 ? cc_digest_is_valid(child) : rc == CC_PROTOCOL || rc == CC_LIMIT);
     enum cc_artifact_kind kind = cc_manifest_kind(manifest);
     fuzz_require(*cc_artifact_kind_name(kind));
     /* A snapshot is never taken for something that was deleted. */

@@ -113,6 +113,63 @@ START_TEST(push__carries_the_memory_to_another_host) {
 }
 END_TEST
 
+/* The knobs reach the artifact, and a node without them reads it. */
+static void writes_v2(void *arg) {
+    struct fake_host *other = fake_host_new(2);
+    struct vk_snapshots_options options = {.runtime = fake_host_runtime(host),
+                                           .registry = &registry,
+                                           .node_name = "node-a",
+                                           .spool_directory = spool,
+                                           .knobs = {.zstd_level = 3, .chunk_mib = 1}};
+    struct cc_err err;
+
+    (void)arg;
+    ck_assert_int_eq(vk_snapshots_new(cc_loop_current(), &options, &snapshots, &err), 0);
+    fake_host_set_memory_padding(host, (size_t)3 * 1024 * 1024);
+    fake_host_add_snapshot(host, &(struct fake_snapshot_spec){.name = NAME, .memory = 77});
+    ck_assert_msg(vk_snapshots_push(snapshots, NAME, "hibernate", "r:1", &err) == 0, "%s", err.msg);
+    const char *manifest =
+        cc_memory_registry_manifest(memory, NAME, cc_memory_registry_tag(memory, NAME, "hibernate"), NULL);
+    ck_assert_ptr_nonnull(strstr(manifest, "snapshot.v2+json"));
+    ck_assert_ptr_nonnull(strstr(manifest, "+zstd"));
+    ck_assert_ptr_nonnull(strstr(manifest, "cocoonstack.chunk.count"));
+    vk_snapshots_free(snapshots);
+
+    struct vk_snapshots *there = open_on(other, true);
+    ck_assert_msg(vk_snapshots_pull(there, NAME, "hibernate", "local", false, &err) == 0, "%s", err.msg);
+    ck_assert_uint_eq(fake_host_snapshot_memory(other, "local"), 77);
+    ck_assert_uint_eq(spool_entries(), 0);
+    /* A piece that the registry has lost: nothing is left under the name. */
+    char digest[CC_DIGEST_BYTES];
+    snprintf(digest, sizeof digest, "%.71s", strstr(strstr(manifest, "+zstd"), "sha256:"));
+    cc_memory_registry_drop_blob(memory, NAME, digest);
+    ck_assert_int_eq(vk_snapshots_pull(there, NAME, "hibernate", "local", false, &err), CC_PROTOCOL);
+    ck_assert(!fake_host_has_snapshot(other, "local"));
+    ck_assert_uint_eq(spool_entries(), 0);
+    vk_snapshots_free(there);
+    fake_host_free(other);
+}
+
+START_TEST(push__v2_is_read_by_every_node) {
+    cc_test_run_virtual(writes_v2, NULL);
+}
+END_TEST
+
+static void refuses_knobs(void *arg) {
+    struct vk_snapshots_options options = {.runtime = fake_host_runtime(host), .spool_directory = spool};
+    struct cc_err err;
+
+    (void)arg;
+    options.knobs = (struct cc_transfer_knobs){.chunk_mib = 1024, .budget_mib = 4095};
+    ck_assert_int_eq(vk_snapshots_new(cc_loop_current(), &options, &snapshots, &err), CC_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.msg, "memory budget of at least 4096 MiB"));
+}
+
+START_TEST(push__knobs_that_no_push_could_use_are_refused_at_start) {
+    cc_test_run_virtual(refuses_knobs, NULL);
+}
+END_TEST
+
 /* However the export goes wrong, the tag is not written. */
 static void fails_to_export(void *arg) {
     static const enum fake_fault_kind kinds[] = {FAKE_FAIL, FAKE_CUT, FAKE_FAIL_AFTER};
@@ -621,6 +678,8 @@ int main(void) {
 
     tcase_add_checked_fixture(cases, set_up, tear_down);
     tcase_add_test(cases, push__carries_the_memory_to_another_host);
+    tcase_add_test(cases, push__v2_is_read_by_every_node);
+    tcase_add_test(cases, push__knobs_that_no_push_could_use_are_refused_at_start);
     tcase_add_test(cases, push__failed_export_writes_no_tag);
     tcase_add_test(cases, push__is_read_back_and_repeated_once);
     tcase_add_test(cases, push__unreadable_registry_is_a_failure);

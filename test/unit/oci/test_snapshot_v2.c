@@ -1,9 +1,11 @@
 /* Snapshots of the v2 form: cut, compressed, or both; indexes; parallel pulls; cloud images. */
 #include <check.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zstd.h>
@@ -488,6 +490,53 @@ FIBER_TEST(snapshot_v2__a_broken_export_ends_the_sending) {
     ck_assert_int_eq(streaming.calls, 2);
 }
 
+/* --- a full disk -----------------------------------------------------------------------------------------------------
+ */
+
+/* A disk of some MiB in place of the spool, in a mount namespace of this test's own; false where that is not allowed.
+ */
+static bool small_disk(const char *size) {
+    return unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("tmpfs", spool, "tmpfs", 0, size) == 0;
+}
+
+/* Pieces that find no room wait for one that is being sent; a file that needs more than there is fails, naming it, and
+ * the tag stays; a pull goes on without the disk. */
+FIBER_TEST(snapshot_v2__a_disk_that_fills_up) {
+    struct crowd crowd = {0};
+    struct cc_buf out cc_cleanup(cc_buf_done);
+    struct cc_snapshot_push_result result;
+    struct cc_err err = {0};
+    if (!small_disk("size=4m"))
+        return;
+    cc_buf_init(&out, 64 * MIB);
+    large_archive(12);
+    cc_memory_registry_set_hook(memory, count_crowd, &crowd);
+    struct pushed pushed cc_cleanup(pushed_done) = push_ok(0, 1);
+    ck_assert_int_ge(crowd.most, 2);
+    ck_assert_int_le(crowd.most, 4);
+    ck_assert_int_eq(push(0, 0, &result, &err), CC_IO);
+    ck_assert_msg(strstr(err.msg, "file mem") != NULL && strstr(err.msg, "No space left") != NULL, "%s", err.msg);
+    ck_assert_str_eq(cc_memory_registry_tag(memory, REPO, "hibernate"), pushed.result.digest);
+    int rc = pull(true, &out, &err);
+    ck_assert_msg(rc == 0, "%s", err.msg);
+    ck_assert_uint_eq(out.len, archive.len);
+    ck_assert_int_eq(umount(spool), 0); /* nothing in it is open */
+}
+
+/* Nor does a file that is sent meanwhile wait for itself. */
+FIBER_TEST(snapshot_v2__a_disk_that_fills_up_under_a_streamed_file) {
+    struct cc_snapshot_push_result result;
+    struct cc_err err = {0};
+    if (!small_disk("size=8m"))
+        return;
+    start_streaming();
+    ck_assert_int_eq(push(0, 0, &result, &err), CC_IO);
+    ck_assert_msg(strstr(err.msg, "No space left") != NULL, "%s", err.msg);
+    ck_assert_ptr_null(cc_memory_registry_tag(memory, REPO, "hibernate"));
+    ck_assert_int_eq(umount(spool), 0);
+}
+
 /* --- refusals -------------------------------------------------------------------------------------------------------
  */
 
@@ -785,6 +834,8 @@ int main(void) {
     tcase_add_test(tests, snapshot_v2__large_files_are_sent_while_they_are_spooled);
     tcase_add_test(tests, snapshot_v2__what_the_registry_has_is_not_sent_to_its_end);
     tcase_add_test(tests, snapshot_v2__a_broken_export_ends_the_sending);
+    tcase_add_test(tests, snapshot_v2__a_disk_that_fills_up);
+    tcase_add_test(tests, snapshot_v2__a_disk_that_fills_up_under_a_streamed_file);
     tcase_add_test(tests, snapshot_v2__refusals);
     tcase_add_test(tests, snapshot_v2__foreign_frames);
     tcase_add_test(tests, snapshot_v2__pieces_are_shared_between_files);

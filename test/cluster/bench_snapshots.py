@@ -82,7 +82,8 @@ class Registry:
         self.store, self.port, self.process = directory / "store", port, None
         self.config = directory / "registry.yml"
         self.config.write_text(f"version: 0.1\nlog: {{level: error, accesslog: {{disabled: true}}}}\n"
-                               f"storage: {{filesystem: {{rootdirectory: {self.store}}}}}\nhttp: {{addr: \"127.0.0.1:{port}\"}}\n")
+                               f"storage: {{filesystem: {{rootdirectory: {self.store}}}}}\n"
+                               f"http: {{addr: \"127.0.0.1:{port}\"}}\n")
 
     def start(self):
         self.process = subprocess.Popen(["docker-registry", "serve", self.config], stdout=subprocess.DEVNULL,
@@ -111,22 +112,20 @@ class Registry:
 
 def timed(*words, **more):
     begin = time.monotonic()
-    done = subprocess.run([str(w) for w in words], check=True, stderr=subprocess.PIPE, stdin=more.pop("stdin", subprocess.DEVNULL),
-                          **more)
+    more.setdefault("stdin", subprocess.DEVNULL)
+    done = subprocess.run([str(w) for w in words], check=True, stderr=subprocess.PIPE, **more)
     return time.monotonic() - begin, done
 
 
 def curl_push(url, path, digest):
     """As plain as it gets: one POST, one PATCH of the whole file, one PUT."""
     begin = time.monotonic()
-    head = subprocess.run(["curl", "-sS", "-D", "-", "-o", "/dev/null", "-X", "POST", f"{url}/v2/raw/blobs/uploads/"], check=True,
-                          stdout=subprocess.PIPE, text=True).stdout
-    for method in ("PATCH", "PUT"):
-        location = [line.split(": ", 1)[1].strip() for line in head.splitlines() if line.lower().startswith("location:")][0]
-        words = ["curl", "-sS", "-D", "-", "-o", "/dev/null", "-X", method, "-H", "Content-Type: application/octet-stream",
-                 "-H", "Expect:"]
-        words += ["-T", str(path), location] if method == "PATCH" else [f"{location}&digest={digest}"]
-        head = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True).stdout
+    curl, head = ["curl", "-sS", "-D", "-", "-o", "/dev/null", "-H", "Expect:", "-H", "Content-Type: application/octet-stream"], ""
+    for method in ("POST", "PATCH", "PUT"):
+        location = [line.split(": ", 1)[1].strip() for line in head.splitlines() if line.lower().startswith("location:")]
+        words = {"POST": lambda: [f"{url}/v2/raw/blobs/uploads/"], "PATCH": lambda: ["-T", str(path), location[0]],
+                 "PUT": lambda: [f"{location[0]}&digest={digest}"]}[method]()
+        head = subprocess.run(curl + ["-X", method, *words], check=True, stdout=subprocess.PIPE, text=True).stdout
     if " 201 " not in head.splitlines()[0]:
         sys.exit(f"curl: the registry answered {head.splitlines()[0]}")
     return time.monotonic() - begin
@@ -155,6 +154,22 @@ def transfer(registry, archive, out, spool, form):
     with open(out, "wb") as sink:
         _, done = timed(tool, "pull", host, "vm", spool, stdout=sink)
     return pushed, json.loads(done.stderr)
+
+
+def skopeo(registry, directory):
+    """The artifact of the registry to a directory and back, by the usual tool; None where it is not installed."""
+    if not shutil.which("skopeo"):
+        return None
+    local, url = directory / "skopeo", f"docker://127.0.0.1:{registry.port}"
+    registry.forget_cache()
+    times = {"pull": timed("skopeo", "copy", "-q", "--src-tls-verify=false", f"{url}/vm:bench", f"dir:{local}")[0]}
+    for path in local.iterdir():
+        times["pull"] += sync(path)
+    registry.fresh()
+    settle(*local.iterdir())
+    times["push"] = timed("skopeo", "copy", "-q", "--dest-tls-verify=false", f"dir:{local}", f"{url}/vm:bench")[0]
+    shutil.rmtree(local)
+    return times
 
 
 def same_files(first, second):
@@ -193,7 +208,8 @@ def measure(directory, registry):
         settle(archive)
         note("curl push", curl_push(f"http://127.0.0.1:{registry.port}", archive, digest))
         registry.forget_cache()
-        note("curl pull", timed("curl", "-sS", "-o", copy, f"http://127.0.0.1:{registry.port}/v2/raw/blobs/{digest}")[0] + sync(copy))
+        blob = f"http://127.0.0.1:{registry.port}/v2/raw/blobs/{digest}"
+        note("curl pull", timed("curl", "-sS", "-o", copy, blob)[0] + sync(copy))
         copy.unlink()
         for form in FORMS:
             registry.fresh()
@@ -203,10 +219,16 @@ def measure(directory, registry):
             if number == 0 and not same_files(archive, out):
                 sys.exit(f"{form[0]}: what came back is not what was sent")
             out.unlink()
+            if form[0] == "v1":
+                for way, seconds in (skopeo(registry, directory) or {}).items():
+                    note(f"skopeo {way}", seconds)
     rate = {name: size / MIB / statistics.median(times) for name, times in found.items()}
     for name, what in (("copy", "raw copy on the same disk, with fsync"), ("sha256", "SHA-256 on one core (openssl)"),
-                       ("curl push", "curl to the registry"), ("curl pull", "curl from the registry, with fsync")):
-        row(f"raw: {what}", rate[name], "MiB/s")
+                       ("curl push", "curl to the registry"), ("curl pull", "curl from the registry, with fsync"),
+                       ("skopeo push", "skopeo copy of the v1 artifact to the registry"),
+                       ("skopeo pull", "skopeo copy of the v1 artifact from the registry, with fsync")):
+        if name in rate:
+            row(f"raw: {what}", rate[name], "MiB/s")
     for name, _, _ in FORMS:
         for way, least in (("push", 0.7), ("pull", 0.8)):
             cost = costs[name, way]

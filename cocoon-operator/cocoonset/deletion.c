@@ -96,6 +96,10 @@ static void restart_count(void *ctx) {
  */
 CC_YIELDS static int any_live_pod(struct op_pass *pass, bool *ret, struct cc_err *err) {
     struct live_pods live = {.pass = pass};
+    *ret = false;
+    /* A name that is no label value is on no pod, and the server would refuse the question. */
+    if (!cc_name_is_label_value(op_pass_set_name(pass)))
+        return 0;
     struct cc_kube_selection selection = {
         .resource = &cc_pod_resource,
         .namespace = op_pass_namespace(pass),

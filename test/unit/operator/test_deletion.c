@@ -320,6 +320,34 @@ static void without_a_registry(void *arg) {
     op_test_end(&t);
 }
 
+/* A set whose name is no label value never had a pod, and a list by that label would be refused for ever. */
+#define LONG_NAME "a-name-of-seventy-characters-which-the-api-server-takes-for-a-cocoonset"
+
+static void a_name_that_is_no_label(void *arg) {
+    struct op_test t;
+
+    (void)arg;
+    op_test_begin(&t, true);
+    op_put_set(&t, 1, "{'agent':{'image':'" IMG "'}}", NULL);
+    json_t *set = op_copy(&t, "cocoonsets", "demo");
+    json_t *meta = json_object_get(set, "metadata");
+    cc_json_set_text(meta, "name", LONG_NAME);
+    cc_json_set_text(meta, "uid", "other-uid");
+    cc_json_set_text(meta, "deletionTimestamp", "2026-08-30T12:00:00Z");
+    op_put(&t, set);
+    op_settle();
+    fake_kube_forget_requests(t.api);
+    ck_assert_int_eq(op_cocoonset_reconcile(t.controller, "ns/" LONG_NAME, &t.result, &t.err), 0);
+    ck_assert_ptr_null(fake_kube_get(t.api, "cocoonsets", "ns", LONG_NAME));
+    ck_assert_uint_eq(fake_kube_requests(t.api, "GET", "/pods"), 0);
+    op_test_end(&t);
+}
+
+START_TEST(deletion__a_name_that_is_no_label) {
+    cc_test_run_virtual(a_name_that_is_no_label, NULL);
+}
+END_TEST
+
 START_TEST(deletion__without_a_registry) {
     cc_test_run_virtual(without_a_registry, NULL);
 }
@@ -338,6 +366,7 @@ int main(void) {
     tcase_add_test(tests, deletion__the_record_knows_what_no_status_lists);
     tcase_add_test(tests, deletion__stale_caches_drop_nothing);
     tcase_add_test(tests, deletion__without_a_registry);
+    tcase_add_test(tests, deletion__a_name_that_is_no_label);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

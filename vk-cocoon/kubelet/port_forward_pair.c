@@ -124,7 +124,7 @@ static char *connect_and_copy(struct vk_forward_pair *pair) {
     int rc = await_complete(pair, &err);
     if (rc == CC_TIMEOUT)
         return cc_xasprintf("timed out waiting for the other stream of request %s", pair->key);
-    if (rc == 0 && (rc = connect_guest(pair, &err)) == 0) {
+    if (rc == 0 && connect_guest(pair, &err) == 0) {
         /* A connection that the guest broke is the client's to notice; a text here would end the whole session. */
         cc_ignore(copy(pair, &err), "its end is told by the end of the streams");
         return NULL;

@@ -191,10 +191,11 @@ class Suite:
         wait("the agent mended its label", 60, lambda: c.get("node", "cocoon-node-1")["metadata"]["labels"].get("cocoonstack.io/pool"))
 
     # --- the plugin, as somebody with the role `edit` --------------------------------------------------------------------
-    def plugin(self, *words, check=True):
+    def plugin(self, *words, check=True, complete=False):
         env = dict(self.cluster.env, KUBECONFIG=str(self.editor), OCI_REGISTRY=self.cluster.oci_registry,
-                   PATH=f"{self.cluster.build}:{self.cluster.env['PATH']}")
-        done = subprocess.run(["kubectl", "cocoon", *words], env=env, capture_output=True, text=True, timeout=120)
+                   PATH=f"{self.cluster.build}:{REPO}/packaging/completions:{self.cluster.env['PATH']}")
+        program = ["kubectl", "__complete", "cocoon"] if complete else ["kubectl", "cocoon"]
+        done = subprocess.run([*program, *words], env=env, capture_output=True, text=True, timeout=120)
         if check and done.returncode:
             raise Mismatch(f"kubectl cocoon {' '.join(words)}: {done.returncode} {done.stderr}")
         return done
@@ -209,6 +210,11 @@ class Suite:
         expect("errors as kubectl's", self.plugin("suspend", "nothing", check=False).stderr.strip(),
                'Error from server (NotFound): cocoonsets.cocoonset.cocoonstack.io "nothing" not found')
         expect("who may not", self.plugin("status", "-n", "kube-system", check=False).returncode, 1)
+        for words, want in ((("su",), "suspend"), (("suspend", ""), "demo"), (("hibernate", "demo-"), "demo-shell"),
+                            (("wake", "demo", "--"), "--wait"), (("status", "-o", ""), "json")):
+            found = self.plugin(*words, complete=True).stdout
+            if want not in [line.split("\t")[0] for line in found.splitlines()]:
+                raise Mismatch(f"completion of {words}: {want} is not in {found!r}")
         expect("usage", self.plugin("suspend", check=False).returncode, 2)
         expect("out of time", self.plugin("suspend", "demo", "--wait", "--timeout=1s", check=False).returncode, 3)
         done = self.plugin("suspend", "demo", "--wait", "--timeout", "120s")

@@ -148,6 +148,27 @@ START_TEST(config__order_of_sources) {
 }
 END_TEST
 
+START_TEST(config__another_context_than_the_current_one) {
+    struct world w;
+    struct cc_kube_config *config;
+
+    world_open(&w);
+    write_file(&w, ".kube/config",
+               "current-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}, "
+               "{name: d, context: {cluster: l, user: u, namespace: n}}]\n"
+               "clusters: [{name: k, cluster: {server: 'https://one'}}, {name: l, cluster: {server: 'https://two'}}]\n"
+               "users: [{name: u, user: {token: t}}]\n");
+    w.sources.context = "d";
+    config = load(&w);
+    ck_assert_str_eq(config->server, "https://two:443");
+    ck_assert_str_eq(config->namespace, "n");
+    cc_kube_config_free(config);
+    w.sources.context = "e";
+    check_refused(&w, CC_INVALID, "e");
+    world_close(&w);
+}
+END_TEST
+
 START_TEST(config__missing_files_of_the_list_are_skipped) {
     struct world w;
     struct cc_kube_config *config;
@@ -451,6 +472,7 @@ int main(void) {
     TCase *tcase = tcase_create("config");
 
     tcase_add_test(tcase, config__order_of_sources);
+    tcase_add_test(tcase, config__another_context_than_the_current_one);
     tcase_add_test(tcase, config__missing_files_of_the_list_are_skipped);
     tcase_add_test(tcase, config__first_file_wins_and_paths_are_relative_to_theirs);
     tcase_add_test(tcase, config__reads_credentials);

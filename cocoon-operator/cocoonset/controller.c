@@ -18,7 +18,7 @@
 #include "cocoonset/toolboxes.h"
 #include "cocoonset/unsuspend.h"
 #include "cocoonset/wake.h"
-#include "failures.h"
+#include "pods/failures.h"
 #include "kube/patch.h"
 #include "meta/keys.h"
 #include "meta/vm_spec.h"

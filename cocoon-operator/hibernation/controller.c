@@ -7,7 +7,7 @@
 #include "base/assert.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "failures.h"
+#include "pods/failures.h"
 #include "hibernation/steps.h"
 #include "kube/patch.h"
 #include "meta/keys.h"

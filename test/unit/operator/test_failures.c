@@ -1,5 +1,5 @@
 /* Failed passes show on the object: specs that make no sense, registries that refuse. Nothing of others is held up. */
-#include "failures.h"
+#include "pods/failures.h"
 
 #include "op_harness.h"
 

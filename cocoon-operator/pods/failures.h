@@ -1,7 +1,7 @@
 /* Which failed passes users hear of. A pass that fails is run again with growing delays, and so far only the log knew
  * why; an object that waits for its registry, or has a spec that makes no sense, must say so itself. */
-#ifndef OP_FAILURES_H
-#define OP_FAILURES_H
+#ifndef OP_PODS_FAILURES_H
+#define OP_PODS_FAILURES_H
 
 #include <stdbool.h>
 

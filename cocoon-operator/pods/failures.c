@@ -1,4 +1,4 @@
-#include "failures.h"
+#include "pods/failures.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -106,11 +106,24 @@ void sim_check_vm_remove(struct sim_daemon *daemon, const char *vm_name) {
                       (unsigned long long)live->memory);
 }
 
-/* The warm copy of a seat that is released, or of a main that moves. */
+static bool is_tag_in_doubt(const struct sim_daemon *daemon, const char *vm_name) {
+    char tag[80];
+
+    snprintf(tag, sizeof tag, "%s:%s", vm_name, CC_TAG_HIBERNATE);
+    return sim_doubt_is_open(daemon, "tag", tag);
+}
+
+/* The warm copy of a seat that is released, or of a main that moves; and any copy of a guest that does not live, while
+ * it is unknown whether the registry has one (decision 49). */
 void sim_check_snapshot_remove(struct sim_daemon *daemon, const char *snapshot) {
     const struct sim_vm *vm = sim_ledger_vm(daemon->world, snapshot);
     const json_t *pod = vm ? sim_pod(daemon->world, vm->pod) : NULL;
 
+    if (vm && pod && !is_pod_deleting(daemon->world, vm) && daemon->world->has_registry && !vm->may_lose &&
+        !vm_on_host(daemon, snapshot) && fake_host_has_snapshot(daemon->world->hosts[daemon->index], snapshot) &&
+        is_tag_in_doubt(daemon, vm->name))
+        sim_violation(daemon->world, "h", "%s removes the local snapshot %s after an inconclusive look at its tag",
+                      daemon->name, snapshot);
     if (!pod || !sim_is_deleting(pod) || !cc_text_equal(sim_annotation(pod, CC_KEY_KEEP_SNAPSHOT), "true") ||
         !cc_text_equal(cc_json_text(cc_json_member(pod, "metadata"), "uid"), vm->kept_uid) ||
         vm_on_host(daemon, snapshot) || !fake_host_has_snapshot(daemon->world->hosts[daemon->index], snapshot) ||
@@ -218,8 +231,13 @@ void sim_check_tag_delete(struct sim_daemon *daemon, const char *repository, con
     const json_t *set = sim_set(world, vm->set);
     if (!set || cc_json_text(cc_json_member(set, "metadata"), "deletionTimestamp"))
         return;
+    if (is_vm_as_new(world, vm->name, value))
+        return;
+    if (is_tag_in_doubt(daemon, vm->name))
+        sim_violation(world, "h", "%s deletes the :hibernate tag of %s after an inconclusive look at it", daemon->name,
+                      vm->name);
     /* What may be lost by now may also be lost with its tag: the daemon decided when its pod was still awake. */
-    if (is_vm_as_new(world, vm->name, value) || is_image_other(world, set, vm) || vm->may_lose)
+    if (is_image_other(world, set, vm) || vm->may_lose)
         return;
     if (vm->is_sub_agent && is_slot_absent(world, vm) && !is_owed_restore(set, vm) && !vm->owes_restore) {
         sim_ledger_permit(world, vm, "its slot is made anew, and no restore is owed");
@@ -256,6 +274,14 @@ static void note_writer(struct sim_daemon *daemon, const char *key) {
         sim_violation(world, "e", "operator and node agent both write the annotation %s of pods", key);
 }
 
+static void note_writers(struct sim_daemon *daemon, const json_t *annotations) {
+    const char *key;
+    json_t *value;
+
+    json_object_foreach ((json_t *)annotations, key, value)
+        note_writer(daemon, key);
+}
+
 /* The pod's name in ".../pods/<name>[/status]", "" when the path names none. */
 static const char *pod_in(const char *path, char *into, size_t bytes) {
     const char *at = strstr(path, "/pods/");
@@ -275,15 +301,12 @@ static bool is_deposed(const struct sim_daemon *daemon) {
 static void look_at_pod_patch(struct sim_daemon *daemon, const char *pod, const json_t *body) {
     const json_t *annotations = cc_json_path(body, "metadata", "annotations", NULL);
     struct sim_vm *vm = sim_ledger_of_pod(daemon->world, pod);
-    const char *key;
-    json_t *value;
 
     if (sim_is_tracing(daemon->world) && annotations) {
         char *text cc_cleanup(cc_free_p) = cc_json_dump(annotations);
         sim_trace(daemon->world, daemon->name, "  annotations of %s: %s", pod, text);
     }
-    json_object_foreach ((json_t *)annotations, key, value)
-        note_writer(daemon, key);
+    note_writers(daemon, annotations);
     if (vm && cc_json_text(annotations, CC_KEY_KEEP_SNAPSHOT) && !is_pod_deleting(daemon->world, vm))
         snprintf(vm->kept_uid, sizeof vm->kept_uid, "%s",
                  cc_text_or(cc_json_text(cc_json_member(sim_pod(daemon->world, pod), "metadata"), "uid"), ""));
@@ -333,6 +356,16 @@ static bool is_main(const struct sim_vm *vm) {
     return cc_text_equal(vm->pod + strlen(vm->set), "-0");
 }
 
+static bool is_asleep(const json_t *pod) {
+    return cc_text_equal(sim_annotation(pod, CC_KEY_HIBERNATE), "true") &&
+           cc_text_equal(sim_annotation(pod, CC_KEY_LIFECYCLE_STATE), CC_STATE_HIBERNATED);
+}
+
+static bool is_set_going_on(const struct sim_world *world, const struct sim_vm *vm) {
+    const json_t *set = sim_set(world, vm->set);
+    return set && !sim_is_deleting(set);
+}
+
 static void look_at_pod_delete(struct sim_daemon *daemon, const char *pod) {
     struct sim_world *world = daemon->world;
     struct sim_vm *vm = sim_ledger_of_pod(world, pod);
@@ -342,8 +375,15 @@ static void look_at_pod_delete(struct sim_daemon *daemon, const char *pod) {
         (sim_ledger_is_live(world, vm->name) || (!world->has_registry && !is_main(vm))))
         sim_ledger_permit(world, vm, "its pod had failed");
 
-    if (vm && daemon->kind == SIM_NODE && !is_pod_deleting(world, vm) && sim_doubt_is_open(daemon, "vm", vm->name))
+    if (!vm || is_pod_deleting(world, vm))
+        return;
+    if (daemon->kind == SIM_NODE && sim_doubt_is_open(daemon, "vm", vm->name))
         sim_violation(world, "h", "%s deletes pod %s after an inconclusive inspect of its vm", daemon->name, pod);
+    if (daemon->kind == SIM_OPERATOR && is_set_going_on(world, vm) && !vm->may_lose && !vm->is_forfeit &&
+        vm->value > 0 && !sim_ledger_is_live(world, vm->name) && is_asleep(sim_pod(world, pod)) &&
+        is_tag_in_doubt(daemon, vm->name))
+        sim_violation(world, "h", "%s deletes pod %s, which sleeps, after an inconclusive look at its tag",
+                      daemon->name, pod);
 }
 
 /* Decision 53: what arrives late must not hit the next pod of that name. */
@@ -379,6 +419,7 @@ static bool is_told_only(const char *path) {
 }
 
 void sim_check_kube_write(struct sim_daemon *daemon, const char *method, const char *path, const json_t *body) {
+    const char *pods = strstr(path, "/pods");
     char pod[128];
 
     if (is_told_only(path))
@@ -391,6 +432,8 @@ void sim_check_kube_write(struct sim_daemon *daemon, const char *method, const c
         look_at_pod_patch(daemon, pod, body);
     } else if (*pod && strcmp(method, "DELETE") == 0) {
         look_at_pod_delete(daemon, pod);
+    } else if (strcmp(method, "POST") == 0 && pods && strcmp(pods, "/pods") == 0) {
+        note_writers(daemon, cc_json_path(body, "metadata", "annotations", NULL));
     } else if (strcmp(method, "PATCH") == 0) {
         look_at_phase(daemon, path, body);
         look_at_hint(daemon, path, body);

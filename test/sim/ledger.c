@@ -240,6 +240,17 @@ static void note_birth(struct sim_world *world, struct sim_vm *vm, struct fake_v
     vm->is_quiesced = vm->owes_restore = false;
 }
 
+/* More than one of a name on one host must never be. */
+static size_t running_on(struct sim_world *world, size_t host, const char *vm_name) {
+    size_t running = 0;
+
+    for (const struct fake_vm *vm = world->hosts[host]->vms; vm; vm = vm->next)
+        running += vk_vm_is_running(vm->record) && cc_text_equal(vm->record->name, vm_name);
+    if (running > 1)
+        sim_violation(world, "b", "%zu VMs %s live on node-%zu", running, vm_name, host);
+    return running;
+}
+
 static void observe_vm(struct sim_world *world, struct sim_vm *vm) {
     uint64_t best = sim_ledger_local_value(world, vm->name);
     size_t running = 0;
@@ -261,7 +272,7 @@ static void observe_vm(struct sim_world *world, struct sim_vm *vm) {
             sim_violation(world, "a", "vm %s was started after its remove had begun, and its memory %llu is owed",
                           vm->name, (unsigned long long)vm->value);
         newer(&best, live->memory);
-        running += vk_vm_is_running(live->record);
+        running += running_on(world, i, vm->name);
     }
     if (running > 1 && !vm->may_split)
         sim_violation(world, "b", "vm %s lives on %zu hosts", vm->name, running);

@@ -13,6 +13,7 @@
 #include "conformance.h"
 #include "crash_points.h"
 #include "fleet.h"
+#include "self_test.h"
 
 #define TAIL_LINES 60
 #define SHOWN_MAX 10
@@ -21,7 +22,7 @@ struct arguments {
     uint64_t seed, runs, first, call, failures_max;
     int way;
     unsigned jobs;
-    bool has_seed, trace, hashes, is_brief, wants_conformance;
+    bool has_seed, trace, hashes, is_brief, wants_conformance, wants_self_test;
     const char *scenario, *crash_points;
 };
 
@@ -32,6 +33,7 @@ static void usage(FILE *to) {
           "       sim --crash-points all|NAME [--jobs N]    every call of the scenarios, failed in every way\n"
           "       sim --scenario NAME [--call N --way 1-5] [--trace]\n"
           "       sim --conformance                         the simulated API server against the one of $KUBECONFIG\n"
+          "       sim --self-test                           every rule broken by hand, once\n"
           "       --max-failures N stops after N failures (default 10); --brief prints no progress and no table\n",
           to);
 }
@@ -193,7 +195,7 @@ static void parse(int argc, char **argv, struct arguments *ret) {
                                             {"call", 1, NULL, 'k'},         {"way", 1, NULL, 'w'},
                                             {"max-failures", 1, NULL, 'm'}, {"help", 0, NULL, 'h'},
                                             {"brief", 0, NULL, 'b'},        {"conformance", 0, NULL, 'C'},
-                                            {0}};
+                                            {"self-test", 0, NULL, 'S'},    {0}};
     struct timespec now;
     int option;
 
@@ -244,6 +246,9 @@ static void parse(int argc, char **argv, struct arguments *ret) {
         case 'C':
             ret->wants_conformance = true;
             break;
+        case 'S':
+            ret->wants_self_test = true;
+            break;
         case 'h':
             usage(stdout);
             exit(0);
@@ -285,6 +290,8 @@ int main(int argc, char **argv) {
     mallopt(M_MXFAST, 0);
     if (arguments.wants_conformance)
         return conf_main(NULL, arguments.trace);
+    if (arguments.wants_self_test)
+        return sim_self_test() != 0;
     if (arguments.crash_points)
         return sim_crash_points(arguments.crash_points, arguments.jobs, arguments.failures_max) != 0;
     if (arguments.scenario)

@@ -59,8 +59,8 @@ struct cc_prefetch_slot {
     struct cc_prefetch *prefetch;
     const struct cc_pull_piece *piece;
     struct cc_fiber *fiber; /* NULL = free */
-    struct cc_event fetched;
     struct cc_spool spool;
+    bool is_fetched;      /* the fiber has ended, well or not */
     bool is_spool_broken; /* the failure is our disk's, not the registry's */
     int rc;
     struct cc_err err;
@@ -71,13 +71,16 @@ struct cc_prefetch {
     const char *repository, *spool_directory;
     const struct cc_pull_file *file;
     struct cc_prefetch_slot *slots;
-    size_t window; /* slots */
-    size_t started;
+    size_t window;       /* slots */
+    size_t started;      /* the first piece that nothing was begun for */
+    int64_t ahead_bytes; /* of pieces begun, whose turn has not come */
 };
+/* Pieces ahead of their turn take at most so much disk, but for a single larger one. */
+#define CC_PREFETCH_AHEAD_BYTES_MAX INT64_C(268435456)
 void cc_prefetch_init(struct cc_prefetch *prefetch, const struct cc_registry *registry, const char *repository,
                       const char *spool_directory, const struct cc_pull_file *file, size_t window);
-/* Pieces are asked for in order, each once: waits for the piece and gives its content to sink. A spool that fails (a
- * full disk) is no error: such a piece comes straight from the registry, at its turn. */
+/* Pieces are asked for in order, each once: gives the content to sink while the next ones are fetched. A spool that
+ * fails (a full disk) is no error: such a piece comes straight from the registry, at its turn. */
 CC_YIELDS CC_MUST_USE int cc_prefetch_take(struct cc_prefetch *prefetch, size_t piece, const struct cc_writer *sink,
                                            struct cc_err *err);
 /* Cancels what is under way and waits for it: no spool is left. */

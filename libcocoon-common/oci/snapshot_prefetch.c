@@ -1,4 +1,6 @@
-/* contract/05 chapter 9 "Parallel prefetch"; the pieces wait on disk, not in memory (decision 71). */
+/* contract/05 chapter 9 "Parallel prefetch". The piece whose turn it is streams; the next ones are fetched onto disk
+ * meanwhile, not into memory (decision 71), and few enough that what they write is mostly read again before the kernel
+ * writes it out: a disk that is written twice would cost more than the parallel connections gain. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +25,15 @@ void cc_prefetch_init(struct cc_prefetch *prefetch, const struct cc_registry *re
     }
 }
 
+static CC_YIELDS int get_piece(const struct cc_prefetch *prefetch, const struct cc_pull_piece *piece,
+                               const struct cc_writer *sink, struct cc_err *err) {
+    const struct cc_registry *registry = prefetch->registry;
+    return registry->ops->get_blob(registry->ctx, prefetch->repository, piece->digest, piece->size, sink, err);
+}
+
+/* --- fetching ahead -------------------------------------------------------------------------------------------------
+ */
+
 static CC_YIELDS int write_spool(void *ctx, const void *bytes, size_t count, struct cc_err *err) {
     struct cc_prefetch_slot *slot = (struct cc_prefetch_slot *)ctx;
     int rc = cc_spool_write(&slot->spool, bytes, count, err);
@@ -33,12 +44,6 @@ static CC_YIELDS int write_spool(void *ctx, const void *bytes, size_t count, str
     return rc;
 }
 
-static CC_YIELDS int get_piece(const struct cc_prefetch *prefetch, const struct cc_pull_piece *piece,
-                               const struct cc_writer *sink, struct cc_err *err) {
-    const struct cc_registry *registry = prefetch->registry;
-    return registry->ops->get_blob(registry->ctx, prefetch->repository, piece->digest, piece->size, sink, err);
-}
-
 static CC_YIELDS void fetch(void *arg) {
     struct cc_prefetch_slot *slot = (struct cc_prefetch_slot *)arg;
     const struct cc_writer into = {write_spool, slot};
@@ -46,67 +51,104 @@ static CC_YIELDS void fetch(void *arg) {
     slot->is_spool_broken = slot->rc != 0;
     if (slot->rc == 0)
         slot->rc = get_piece(slot->prefetch, slot->piece, &into, &slot->err);
-    cc_event_set(&slot->fetched);
+    slot->is_fetched = true;
+    cc_event_set(&slot->spool.grown);
 }
 
-/* Starts what the window allows; piece = the next one to be taken. */
+/* What window and disk allow beyond `piece`, whose turn it is; one piece ahead in any case. */
 static void start_ahead(struct cc_prefetch *prefetch, size_t piece) {
-    while (prefetch->started < prefetch->file->piece_count && prefetch->started < piece + prefetch->window) {
+    const struct cc_pull_file *file = prefetch->file;
+    if (prefetch->started <= piece)
+        prefetch->started = piece + 1;
+    while (prefetch->started < file->piece_count && prefetch->started < piece + prefetch->window) {
+        const struct cc_pull_piece *next = &file->pieces[prefetch->started];
+        if (prefetch->ahead_bytes > 0 && prefetch->ahead_bytes + next->size > CC_PREFETCH_AHEAD_BYTES_MAX)
+            return;
         struct cc_prefetch_slot *slot = &prefetch->slots[prefetch->started % prefetch->window];
         cc_assert(!slot->fiber);
-        slot->piece = &prefetch->file->pieces[prefetch->started++];
+        slot->piece = next;
         slot->spool.is_unhashed = true; /* the registry port verifies what it gives */
-        cc_event_clear(&slot->fetched);
+        slot->is_fetched = slot->is_spool_broken = false;
+        slot->rc = 0;
+        cc_event_clear(&slot->spool.grown);
         slot->fiber = cc_fiber_start(cc_loop_current(), "piece fetch", fetch, slot);
+        /* Beyond the limit of fibers it is fetched at its turn. */
+        if (!slot->fiber)
+            return;
+        prefetch->ahead_bytes += next->size;
+        prefetch->started++;
     }
 }
 
-/* The fiber inherits no deadline: who waits for it has one, and ends it. */
-static CC_YIELDS int wait_for(struct cc_prefetch_slot *slot, struct cc_err *err) {
-    int rc = cc_event_wait(&slot->fetched, err);
-    if (rc == 0) {
-        cc_fiber_join(slot->fiber);
-        slot->fiber = NULL;
-    }
-    return rc;
-}
+/* --- taking ---------------------------------------------------------------------------------------------------------
+ */
 
-static CC_YIELDS int copy_spool(struct cc_spool *spool, const struct cc_writer *sink, struct cc_err *err) {
+/* Hands on what is in the spool, and what still comes. *ret_count: handed on so far. */
+static CC_YIELDS int follow(struct cc_prefetch_slot *slot, const struct cc_writer *sink, int64_t *ret_count,
+                            struct cc_err *err) {
+    struct cc_spool *spool = &slot->spool;
     char *buffer cc_cleanup(cc_free_p) = (char *)cc_xmalloc(BUFFER_BYTES);
-    cc_spool_rewind(spool);
     for (;;) {
-        size_t count = 0;
-        int rc = cc_spool_read(spool, buffer, BUFFER_BYTES, &count, err);
-        if (rc || count == 0)
-            return rc;
-        rc = sink->write(sink->ctx, buffer, count, err);
+        int64_t there = spool->fd >= 0 ? spool->size - spool->read : 0;
+        size_t count = there < (int64_t)BUFFER_BYTES ? (size_t)there : BUFFER_BYTES;
+        if (count == 0 && slot->is_fetched)
+            return 0;
+        if (count == 0) {
+            cc_event_clear(&spool->grown);
+            int rc = cc_event_wait(&spool->grown, err);
+            if (rc)
+                return rc;
+            continue;
+        }
+        int rc = cc_spool_read(spool, buffer, count, &count, err);
+        if (rc == 0)
+            rc = sink->write(sink->ctx, buffer, count, err);
         if (rc)
             return rc;
+        *ret_count += (int64_t)count;
     }
+}
+
+struct rest {
+    const struct cc_writer *sink;
+    int64_t skip;
+};
+
+static CC_YIELDS int write_rest(void *ctx, const void *bytes, size_t count, struct cc_err *err) {
+    struct rest *rest = (struct rest *)ctx;
+    size_t skipped = rest->skip < (int64_t)count ? (size_t)rest->skip : count;
+    rest->skip -= (int64_t)skipped;
+    return skipped == count ? 0
+                            : rest->sink->write(rest->sink->ctx, (const char *)bytes + skipped, count - skipped, err);
+}
+
+static CC_YIELDS int take_fetched(struct cc_prefetch *prefetch, struct cc_prefetch_slot *slot,
+                                  const struct cc_writer *sink, struct cc_err *err) {
+    struct rest rest = {.sink = sink};
+    int rc = follow(slot, sink, &rest.skip, err);
+    if (rc)
+        return rc;
+    cc_fiber_join(slot->fiber);
+    slot->fiber = NULL;
+    cc_spool_close(&slot->spool);
+    if (slot->is_spool_broken) {
+        /* Our disk, not the registry: at its turn the piece needs no place on it. */
+        const struct cc_writer into = {write_rest, &rest};
+        return get_piece(prefetch, slot->piece, &into, err);
+    }
+    if (slot->rc && err)
+        *err = slot->err;
+    return slot->rc;
 }
 
 int cc_prefetch_take(struct cc_prefetch *prefetch, size_t piece, const struct cc_writer *sink, struct cc_err *err) {
     struct cc_prefetch_slot *slot = &prefetch->slots[piece % prefetch->window];
+    bool is_ahead = slot->fiber != NULL;
+    if (is_ahead)
+        prefetch->ahead_bytes -= slot->piece->size;
     start_ahead(prefetch, piece);
-    /* Beyond the limit of fibers there is none: the piece is fetched at its turn. */
-    slot->is_spool_broken = slot->is_spool_broken || !slot->fiber;
-    int rc = slot->fiber ? wait_for(slot, err) : 0;
-    if (rc)
-        return rc;
-    if (slot->is_spool_broken) {
-        /* Our disk, not the registry: the piece needs no place on it when it is not early. */
-        cc_spool_close(&slot->spool);
-        rc = get_piece(prefetch, slot->piece, sink, err);
-    } else if (slot->rc) {
-        rc = slot->rc;
-        if (err)
-            *err = slot->err;
-    } else {
-        rc = copy_spool(&slot->spool, sink, err);
-    }
-    cc_spool_close(&slot->spool);
-    slot->is_spool_broken = false;
-    return rc;
+    return is_ahead ? take_fetched(prefetch, slot, sink, err)
+                    : get_piece(prefetch, &prefetch->file->pieces[piece], sink, err);
 }
 
 void cc_prefetch_done(struct cc_prefetch *prefetch) {

@@ -191,8 +191,8 @@ class Suite:
         wait("the agent mended its label", 60, lambda: c.get("node", "cocoon-node-1")["metadata"]["labels"].get("cocoonstack.io/pool"))
 
     # --- the plugin, as somebody with the role `edit` --------------------------------------------------------------------
-    def plugin(self, *words, check=True, complete=False):
-        env = dict(self.cluster.env, KUBECONFIG=str(self.editor), OCI_REGISTRY=self.cluster.oci_registry,
+    def plugin(self, *words, check=True, complete=False, admin=False):
+        env = dict(self.cluster.env, KUBECONFIG=str(self.cluster.kubeconfig if admin else self.editor), OCI_REGISTRY=self.cluster.oci_registry,
                    PATH=f"{self.cluster.build}:{REPO}/packaging/completions:{self.cluster.env['PATH']}")
         program = ["kubectl", "__complete", "cocoon"] if complete else ["kubectl", "cocoon"]
         done = subprocess.run([*program, *words], env=env, capture_output=True, text=True, timeout=120)
@@ -234,7 +234,35 @@ class Suite:
         self.plugin("hibernate", "demo-1", "--wake", "--wait", "--timeout", "120s")
         c.kubectl("delete", "cocoonhibernation", "demo-1", "--timeout=60s")
         scenario.check_running()
+        texts["busy"] = self.busy_cluster()
         self.check_document(texts)
+
+    def busy_cluster(self):
+        """Sets in many states at once: what a person sees who looks after all of them."""
+        c, namespace = self.cluster, "team-a"
+
+        def phase(name):
+            return c.cocoonset(name, namespace).get("status", {}).get("phase")
+        c.kubectl("create", "namespace", namespace)
+        for name, spec in (("web", {"agent": {"mode": "run", "image": "ubuntu:24.04", "replicas": 1}}),
+                           ("parked-seat", {"hibernatePolicy": "release", "agent": {"mode": "run", "image": "ubuntu:24.04"}}),
+                           ("gpu-job", {"nodePool": "gpu", "agent": {"mode": "run", "image": "ubuntu:24.04"}})):
+            c.apply({"apiVersion": "cocoonset.cocoonstack.io/v1", "kind": "CocoonSet",
+                     "metadata": {"name": name, "namespace": namespace}, "spec": {"snapshotPolicy": "never", **spec}})
+        for name in ("web", "parked-seat"):
+            wait(f"{name} runs", 60, lambda name=name: phase(name) == "Running", 0.2)
+        for name in ("web", "parked-seat"):
+            c.patch("cocoonset", name, {"spec": {"suspend": True}}, namespace)
+        for name in ("web", "parked-seat"):
+            wait(f"{name} sleeps", 60, lambda name=name: phase(name) == "Suspended", 0.2)
+        wait("gpu-job has no seat", 30, lambda: "a seat: " in self.plugin("status", "-A", admin=True).stdout, 0.5)
+        text = self.plugin("status", "-A", admin=True).stdout
+        c.kubectl("delete", "cocoonset", "--all", "-n", namespace, "--timeout=60s")
+        # The local copy of a released main, whose tag is gone, is kept for a day (decision 49).
+        for name in c.nodes[0].snapshots():
+            if name.startswith(f"vk-{namespace}-"):
+                c.nodes[0].cocoon("snapshot", "rm", name)
+        return text
 
     def check_document(self, texts):
         """docs/kubectl-cocoon.md shows what these commands print; ids, digests and ages are those of its own run."""

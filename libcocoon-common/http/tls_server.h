@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "http/server.h"
 
-#define CC_TLS_HANDSHAKE_MS 10000
+#define CC_TLS_HANDSHAKE_MS 30000   /* as for the head of a request: a crowd on a busy host takes its time */
 #define CC_TLS_ORGANIZATIONS_MAX 64 /* of one client certificate; what is beyond does not count */
 #define CC_TLS_NAME_BYTES_MAX 1024  /* of one name; a longer one, or one with a NUL, makes the certificate untrusted */
 

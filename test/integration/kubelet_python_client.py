@@ -67,7 +67,7 @@ def many(pod):
             code, out, _ = to_end(session)
             expect(f"session {number}", (code, out), (number % 5, f"{number} w{number}\n"))
         except BaseException as problem:  # a thread's SystemExit would be lost
-            problems.append(f"session {number}: {problem!r}")
+            problems.append(f"session {number}: {problem!r} {problem}")
             barrier.abort()
     threads = [threading.Thread(target=one, args=(number,)) for number in range(SESSIONS)]
     for thread in threads:

@@ -7,6 +7,7 @@
 
 #define RESTART_MIN_MS 500
 #define RESTART_MAX_MS 20000
+#define RESTART_STORY_MS 8000 /* guests that run go on meanwhile */
 
 void sim_daemon_init(struct sim_world *world, struct sim_daemon *daemon, enum sim_daemon_kind kind, size_t index) {
     daemon->world = world;
@@ -84,8 +85,8 @@ static int64_t pause_ms(struct sim_daemon *daemon) {
     int64_t ms = daemon->restart_ms;
 
     if (ms == 0)
-        ms =
-            world->options->scenario ? 1000 : sim_random_between(&world->faults_random, RESTART_MIN_MS, RESTART_MAX_MS);
+        ms = world->options->scenario ? RESTART_STORY_MS
+                                      : sim_random_between(&world->faults_random, RESTART_MIN_MS, RESTART_MAX_MS);
     daemon->restart_ms = 0;
     return ms;
 }

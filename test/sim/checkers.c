@@ -403,6 +403,7 @@ static void look_at_phase(struct sim_daemon *daemon, const char *path, const jso
     if (!at || !cc_text_equal(cc_json_text(cc_json_member(body, "status"), "phase"), "Suspended"))
         return;
     size_t length = strcspn(at + 12, "/?");
+    sim_macos_check_suspended(world, at + 12, length);
     for (const struct sim_vm *vm = world->vms; vm; vm = vm->next) {
         const json_t *pod = sim_pod(world, vm->pod);
         if (strncmp(vm->set, at + 12, length) != 0 || vm->set[length] != '\0' || !pod ||

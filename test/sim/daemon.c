@@ -17,8 +17,10 @@ void sim_daemon_init(struct sim_world *world, struct sim_daemon *daemon, enum si
     snprintf(daemon->spool, sizeof daemon->spool, "%s/%s", world->directory, daemon->name);
     sim_kube_port(daemon);
     sim_registry_port(daemon);
-    if (kind == SIM_NODE)
+    if (kind == SIM_NODE) {
         sim_host_port(daemon);
+        sim_macos_port(daemon);
+    }
 }
 
 void sim_daemon_kill(struct sim_daemon *daemon, const char *why) {

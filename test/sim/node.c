@@ -66,6 +66,7 @@ static int open_snapshots(struct sim_node_core *core, struct cc_err *err) {
         .registry = daemon->world->has_registry ? &daemon->registry : NULL,
         .node_name = daemon->name,
         .spool_directory = daemon->spool,
+        .peers = sim_peer_port(daemon),
     };
     return vk_snapshots_new(daemon->world->loop, &options, &core->snapshots, err);
 }
@@ -108,6 +109,7 @@ static void open_provider(struct sim_node_core *core, bool is_list_whole) {
         .kube = &daemon->kube,
         .runtime = daemon->runtime,
         .network = daemon->network,
+        .macos = daemon->macos,
         .snapshots = core->snapshots,
         .events = core->provider_events,
         .metrics = core->metrics,

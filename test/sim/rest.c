@@ -274,7 +274,7 @@ const char *sim_rest_reason(struct sim_world *world, char *buffer, size_t bytes)
         if (!seen && !set_rests(&look, vm->set))
             return buffer;
     }
-    return NULL;
+    return sim_macos_rests(world, buffer, bytes) ? NULL : buffer;
 }
 
 /* For the reader of a failed run. */

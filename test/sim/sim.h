@@ -21,6 +21,7 @@
 #include "support/fake_kube.h"
 #include "support/memory_registry.h"
 #include "support/node/fake_host.h"
+#include "support/node/fake_macos.h"
 #include "tally.h"
 
 #define SIM_NODES_MAX 4
@@ -106,6 +107,7 @@ struct sim_daemon {
     struct cc_registry registry;
     struct vk_runtime runtime;
     struct vk_network network;
+    struct vk_macos macos;
     struct vk_runtime_ops runtime_ops;
     char spool[128];
 
@@ -153,6 +155,8 @@ int sim_port_canceled(struct cc_err *err);
 void sim_kube_port(struct sim_daemon *daemon);
 void sim_registry_port(struct sim_daemon *daemon);
 void sim_host_port(struct sim_daemon *daemon);
+struct vk_peer_port sim_peer_port(struct sim_daemon *daemon); /* peers.c */
+void sim_macos_port(struct sim_daemon *daemon); /* macos.c */
 
 /* --- the ledger: what became of each VM's memory -------------------------------------------------------------------
  */
@@ -230,12 +234,13 @@ struct sim_world {
     struct sim_result *result;
     struct sim_clock clock;
     struct cc_loop *loop;
-    struct sim_random faults_random, users_random, cluster_random, latency_random;
+    struct sim_random faults_random, users_random, cluster_random, latency_random, macos_random;
 
     struct fake_kube *api;
     struct cc_memory_registry *store;
     bool has_registry, destroys_orphans;
     struct fake_host *hosts[SIM_NODES_MAX];
+    struct fake_macos *macos[SIM_NODES_MAX];
     int64_t disk_full_until_ms[SIM_NODES_MAX], down_until_ms[SIM_NODES_MAX];
     size_t node_count, operator_count;
     struct sim_daemon nodes[SIM_NODES_MAX], operators[SIM_OPERATORS_MAX];
@@ -275,6 +280,12 @@ void sim_frames_end(void);
 CC_YIELDS void sim_cluster_run(void *arg);   /* scheduler, garbage, node lifecycle, bookmarks, growth */
 CC_YIELDS void sim_disasters_run(void *arg); /* faults that are not drawn per call */
 CC_YIELDS void sim_users_run(void *arg);
+CC_YIELDS void sim_macos_run(void *arg); /* macos.c: users of a set of their own */
+void sim_macos_settle(struct sim_world *world);
+/* A set of that name is about to be called Suspended. */
+void sim_macos_check_suspended(struct sim_world *world, const char *set, size_t length);
+/* False: why it is not at rest. */
+bool sim_macos_rests(struct sim_world *world, char *buffer, size_t bytes);
 const json_t *sim_hibernation_of(const struct sim_world *world, const char *pod); /* a CocoonHibernation, or NULL */
 void sim_users_settle(struct sim_world *world); /* most single pods are woken, some sleep on */
 void sim_faults_draw(struct sim_world *world);

@@ -68,6 +68,7 @@ static void build(struct sim_world *world) {
     sim_random_init(&world->users_random, seed, "users");
     sim_random_init(&world->cluster_random, seed, "cluster");
     sim_random_init(&world->latency_random, seed, "latency");
+    sim_random_init(&world->macos_random, seed, "macos");
     world->clock.in_order = scenario != NULL;
     world->clock.on_step = on_step;
     world->clock.ctx = world;
@@ -91,6 +92,9 @@ static void build(struct sim_world *world) {
     for (size_t i = 0; i < world->node_count; i++) {
         world->hosts[i] = fake_host_new((unsigned)i + 1);
         fake_host_set_neighbour(world->hosts[i], SIM_STATIC_IP);
+        world->macos[i] = fake_macos_new();
+        fake_macos_attach(world->macos[i], world->hosts[i], (unsigned)i + 1);
+        fake_macos_add_image(world->macos[i], "m:1");
         sim_daemon_init(world, &world->nodes[i], SIM_NODE, i);
     }
     for (size_t i = 0; i < world->operator_count; i++)
@@ -101,6 +105,7 @@ static void tear_down(struct sim_world *world) {
     for (size_t i = 0; i < world->node_count; i++) {
         rmdir(world->nodes[i].spool);
         fake_host_free(world->hosts[i]);
+        fake_macos_free(world->macos[i]);
     }
     rmdir(world->directory);
     fake_kube_free(world->api);
@@ -115,6 +120,7 @@ static void tear_down(struct sim_world *world) {
 
 CC_YIELDS static void random_story(struct sim_world *world) {
     struct cc_fiber *users = cc_fiber_start(world->loop, "users", sim_users_run, world);
+    struct cc_fiber *macos = cc_fiber_start(world->loop, "macOS users", sim_macos_run, world);
     struct cc_fiber *disasters;
 
     sim_faults_draw(world);
@@ -122,8 +128,10 @@ CC_YIELDS static void random_story(struct sim_world *world) {
     sim_sleep(world, FAULTY_MS);
     sim_faults_end(world);
     cc_fiber_join_p(&users);
+    cc_fiber_join_p(&macos);
     cc_fiber_join_p(&disasters);
     sim_users_settle(world);
+    sim_macos_settle(world);
     sim_await_rest(world, REST_LIMIT_MS);
 }
 

@@ -53,6 +53,8 @@ void fake_host_set_vm_state(struct fake_host *host, const char *id_or_name, cons
 void fake_host_lose_vm(struct fake_host *host, const char *id_or_name, bool announce);
 /* A machine elsewhere in the network, no VM of this host: it answers ping and TCP. "" = none. */
 void fake_host_set_neighbour(struct fake_host *host, const char *ip);
+/* Whoever else answers at an address. */
+void fake_host_on_answers(struct fake_host *host, bool (*answers)(void *ctx, const char *ip), void *ctx);
 /* False: the guest answers neither ping nor TCP. */
 void fake_host_set_vm_answers(struct fake_host *host, const char *id_or_name, bool answers);
 /* What reconcile-stale-create says for this VM from now on (default: collected when creating, else not-creating). */

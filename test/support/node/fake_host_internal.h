@@ -65,6 +65,8 @@ struct fake_host {
     int closed_ports[16];
     size_t closed_port_count;
     char banner[64];
+    bool (*answers)(void *ctx, const char *ip);
+    void *answers_ctx;
     char neighbour[64];
     size_t memory_padding;
 

@@ -48,6 +48,11 @@ void fake_host_set_neighbour(struct fake_host *host, const char *ip) {
     snprintf(host->neighbour, sizeof host->neighbour, "%s", ip);
 }
 
+void fake_host_on_answers(struct fake_host *host, bool (*answers)(void *ctx, const char *ip), void *ctx) {
+    host->answers = answers;
+    host->answers_ctx = ctx;
+}
+
 static int network_lease(void *ctx, const char *mac, struct cc_arena *arena, const char **ret_ip, struct cc_err *err) {
     struct fake_host *host = ctx;
     int rc = fake_call_now(host, "lease", err);
@@ -75,6 +80,8 @@ static int network_release(void *ctx, const char *mac, struct cc_err *err) {
 
 static bool answers(const struct fake_host *host, const char *ip) {
     if (host->neighbour[0] && cc_text_equal(host->neighbour, ip))
+        return true;
+    if (host->answers && host->answers(host->answers_ctx, ip))
         return true;
     for (const struct fake_vm *vm = host->vms; vm; vm = vm->next) {
         if (!vm->answers || !vk_vm_is_running(vm->record))

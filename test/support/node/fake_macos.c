@@ -13,7 +13,7 @@
 #define IMAGES_MAX 16
 
 struct guest {
-    char name[128], mac[32];
+    char name[128], mac[32], ip[32];
     int64_t pid;
     bool is_up;
     int vnc_display;
@@ -26,6 +26,8 @@ struct fake_macos {
     size_t image_count;
     unsigned next_mac;
     bool empty_pulls, no_macs;
+    struct fake_host *host; /* NULL = no network */
+    unsigned number;
     struct cc_buf log;
     char fail_verb[32], fail_message[200];
     int fail_code;
@@ -70,6 +72,26 @@ static void bring_up(struct fake_macos *macos, struct guest *guest, int vnc_disp
     guest->is_up = true;
     guest->pid = 4001 + (int64_t)macos->launches++;
     guest->vnc_display = vnc_display;
+    if (!macos->host)
+        return;
+    snprintf(guest->ip, sizeof guest->ip, "10.45.%u.%u", macos->number, (unsigned)strtoul(guest->mac + 15, NULL, 16));
+    fake_host_set_lease(macos->host, guest->mac, guest->ip);
+}
+
+static bool answers(void *ctx, const char *ip) {
+    const struct fake_macos *macos = ctx;
+
+    for (size_t i = 0; i < macos->guest_count; i++) {
+        if (macos->guests[i].is_up && strcmp(macos->guests[i].ip, ip) == 0)
+            return true;
+    }
+    return false;
+}
+
+void fake_macos_attach(struct fake_macos *macos, struct fake_host *host, unsigned number) {
+    macos->host = host;
+    macos->number = number;
+    fake_host_on_answers(host, answers, macos);
 }
 
 static struct guest *add(struct fake_macos *macos, const char *name) {
@@ -79,7 +101,7 @@ static struct guest *add(struct fake_macos *macos, const char *name) {
 
     *guest = (struct guest){.vnc_display = VK_MACOS_VNC_OFF};
     snprintf(guest->name, sizeof guest->name, "%s", name);
-    snprintf(guest->mac, sizeof guest->mac, "02:4d:00:00:00:%02x", ++macos->next_mac);
+    snprintf(guest->mac, sizeof guest->mac, "02:4d:00:00:00:%02x", ++macos->next_mac & 0xff);
     return guest;
 }
 
@@ -103,6 +125,10 @@ void fake_macos_set_empty_pulls(struct fake_macos *macos, bool on) {
 
 bool fake_macos_has_guest(const struct fake_macos *macos, const char *name) {
     return find(macos, name) != NULL;
+}
+
+size_t fake_macos_guest_count(const struct fake_macos *macos) {
+    return macos->guest_count;
 }
 
 bool fake_macos_is_up(const struct fake_macos *macos, const char *name) {
@@ -176,7 +202,7 @@ static int begin(struct fake_macos *macos, struct call *call, const char *verb, 
         call->fault = macos->decide(macos->decide_ctx, verb, line);
         call->message = call->fault.message;
     }
-    rc = cc_yield(err);
+    rc = call->fault.delay_ms > 0 ? cc_sleep_ms(call->fault.delay_ms, err) : cc_yield(err);
     return rc == 0 && call->fault.kind == FAKE_FAIL ? fault_error(call, err) : rc;
 }
 

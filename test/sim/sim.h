@@ -155,6 +155,7 @@ int sim_port_canceled(struct cc_err *err);
 void sim_kube_port(struct sim_daemon *daemon);
 void sim_registry_port(struct sim_daemon *daemon);
 void sim_host_port(struct sim_daemon *daemon);
+struct vk_peer_port sim_peer_port(struct sim_daemon *daemon); /* peers.c */
 void sim_macos_port(struct sim_daemon *daemon); /* macos.c */
 
 /* --- the ledger: what became of each VM's memory -------------------------------------------------------------------

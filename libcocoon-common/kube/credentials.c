@@ -248,6 +248,13 @@ int cc_kube_credentials_prepare(struct cc_kube_credentials *credentials, struct 
 /* --- construction
  * -------------------------------------------------------------------------------------------------------- */
 
+static void drop(struct cc_kube_credentials *credentials) {
+    free_secret(credentials->authorization);
+    free(credentials->certificate);
+    free_secret(credentials->key);
+    free(credentials);
+}
+
 int cc_kube_credentials_new(struct cc_loop *loop, const struct cc_kube_config *config, struct cc_kube_credentials **ret,
                             struct cc_err *err) {
     struct cc_kube_credentials *credentials = CC_NEW(struct cc_kube_credentials);
@@ -257,17 +264,17 @@ int cc_kube_credentials_new(struct cc_loop *loop, const struct cc_kube_config *c
     credentials->loop = loop;
     credentials->config = config;
     credentials->secure = cc_text_starts_with(config->server, "https://");
-    if (credentials->secure && config->exec)
-        credentials->flights = cc_flights_new(loop);
     if (credentials->secure) {
         rc = config->token_file ? read_token(credentials, err) : set_fixed_authorization(credentials, err);
         if (rc == 0 && has_certificate(config))
             rc = read_certificate(credentials, &changed, err);
     }
     if (rc) {
-        cc_kube_credentials_free(credentials);
+        drop(credentials);
         return rc;
     }
+    if (credentials->secure && config->exec)
+        credentials->flights = cc_flights_new(loop);
     *ret = credentials;
     return 0;
 }
@@ -276,8 +283,5 @@ void cc_kube_credentials_free(struct cc_kube_credentials *credentials) {
     if (!credentials)
         return;
     cc_flights_free(credentials->flights);
-    free_secret(credentials->authorization);
-    free(credentials->certificate);
-    free_secret(credentials->key);
-    free(credentials);
+    drop(credentials);
 }

@@ -173,7 +173,7 @@ static void run(struct vk_forward *forward, bool is_websocket) {
 
 void vk_port_forward_serve(const struct vk_kubelet_host *host, const struct vk_session_target *target,
                            const struct cc_http_server_request *request, struct cc_http_server_response *response) {
-    struct vk_forward forward = {.host = host, .target = target, .channel = -1};
+    struct vk_forward forward = {.host = host, .target = target, .response = response, .channel = -1};
     bool is_websocket = vk_upgrade_asks_for(request, "websocket");
     vk_spdy_link_init(&forward.link);
     if (is_websocket ? vk_forward_open_websocket(&forward, request, response)

@@ -34,6 +34,7 @@ struct vk_forward {
     const struct vk_forward_ops *ops;
     const struct vk_kubelet_host *host;
     const struct vk_session_target *target;
+    const struct cc_http_server_response *response;
     struct vk_spdy_link link;
     struct vk_forward_pair *pairs;
     size_t pair_count;

@@ -12,6 +12,8 @@
 #include "base/text.h"
 #include "kubelet/port_forward_internal.h"
 
+#define ROOM_LOOK_MS 1000
+
 /* --- the guest's side
  * ------------------------------------------------------------------------------------------------- */
 
@@ -190,11 +192,22 @@ struct vk_forward_pair *vk_forward_pair_new(struct vk_forward *forward, const ch
     return pair;
 }
 
+/* Nothing is read meanwhile, so that a client that goes would not be noticed for as long as the guest takes nothing. */
+static int await_room(struct vk_forward_pair *pair, struct cc_err *err) {
+    CC_DEADLINE_MS(ROOM_LOOK_MS);
+    cc_event_clear(&pair->input_went);
+    int rc = cc_event_wait(&pair->input_went, err);
+    if (rc != CC_TIMEOUT)
+        return rc;
+    return cc_http_server_client_has_gone(pair->forward->response)
+               ? cc_err_set(err, CC_UNAVAILABLE, "the client has gone before the guest took its data")
+               : 0;
+}
+
 int vk_forward_take_data(struct vk_forward_pair *pair, const void *bytes, size_t count, bool is_final,
                          struct cc_err *err) {
     while (!pair->input_ended && pair->input.len + count > VK_FORWARD_BYTES && pair->input.len > 0) {
-        cc_event_clear(&pair->input_went);
-        int rc = cc_event_wait(&pair->input_went, err);
+        int rc = await_room(pair, err);
         if (rc != 0)
             return rc;
     }

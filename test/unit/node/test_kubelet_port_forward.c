@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <check.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -277,6 +278,55 @@ static void drop_record(void *ctx, enum cc_log_level level, const char *message,
     (void)ctx, (void)level, (void)message, (void)fields, (void)count;
 }
 
+static size_t descriptors(void) {
+    size_t count = 0;
+    DIR *all = opendir("/proc/self/fd");
+    while (readdir(all))
+        count++;
+    closedir(all);
+    return count;
+}
+
+/* A guest that takes nothing, and then the client goes: the session must not wait for the guest. */
+static void is_abandoned(void *arg) {
+    (void)arg;
+    struct scene scene;
+    struct cc_buf wire;
+    size_t before = descriptors();
+    open_scene(&scene);
+    open_pair(&scene, 1, scene.guest_port, "0");
+    int guest = accept_guest(&scene);
+    char *zeroes = cc_xcalloc(1, 30000);
+    cc_buf_init(&wire, 10000000);
+    for (int i = 0; i < 300; i++) {
+        cc_spdy_put_data_header(3, false, 30000, &wire);
+        cc_buf_append(&wire, zeroes, 30000);
+    }
+    /* As much as is taken: the kernel's buffers and ours are full then. */
+    size_t sent = 0;
+    for (int idle = 0; idle < 50 && sent < wire.len;) {
+        ssize_t count = send(scene.fd, wire.data + sent, wire.len - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        sent += count > 0 ? (size_t)count : 0;
+        idle = count > 0 ? 0 : idle + 1;
+        ck_assert_int_eq(cc_sleep_ms(2, NULL), 0);
+    }
+    size_t most = descriptors();
+    close(scene.fd);
+    scene.fd = -1;
+    CC_DEADLINE_MS(20000);
+    while (descriptors() > most - 3) /* the client's, the server's end of it, and the one to the guest */
+        ck_assert_int_eq(cc_sleep_ms(20, NULL), 0);
+    free(zeroes);
+    cc_buf_done(&wire);
+    close(guest);
+    close_scene(&scene);
+    ck_assert_uint_eq(descriptors(), before);
+}
+START_TEST(forward__is_abandoned) {
+    cc_test_run(is_abandoned, NULL);
+}
+END_TEST
+
 static void close_main(void *scene) {
     close_scene(scene);
 }
@@ -461,6 +511,7 @@ int main(void) {
     tcase_add_test(all, forward__pairs_by_stream);
     tcase_add_test(all, forward__refuses);
     tcase_add_test(all, forward__resets);
+    tcase_add_test(all, forward__is_abandoned);
     tcase_add_test(all, forward__stops);
     tcase_add_test(all, forward__over_websocket);
     tcase_add_test(all, forward__websocket_refuses);

@@ -119,6 +119,11 @@ static struct pushed push_ok(int64_t level, int64_t chunk_mib) {
     return pushed;
 }
 
+static void push_only(int64_t level, int64_t chunk_mib) {
+    struct pushed pushed cc_cleanup(pushed_done) = push_ok(level, chunk_mib);
+    ck_assert_ptr_nonnull(pushed.manifest);
+}
+
 static int into_buffer(void *ctx, const void *bytes, size_t count, struct cc_err *err CC_UNUSED) {
     return cc_buf_append(ctx, bytes, count);
 }
@@ -286,7 +291,7 @@ FIBER_TEST(snapshot_v2__every_fault_leaves_the_old_tag) {
         cc_memory_registry_heal(memory);
         ck_assert_str_eq(cc_memory_registry_tag(memory, REPO, "hibernate"), old);
     }
-    struct pushed pushed cc_cleanup(pushed_done) = push_ok(3, 1);
+    push_only(3, 1);
     ck_assert_str_ne(cc_memory_registry_tag(memory, REPO, "hibernate"), old);
 }
 
@@ -322,7 +327,7 @@ FIBER_TEST(snapshot_v2__pieces_go_side_by_side) {
     cc_buf_init(&out, 64 * MIB);
     large_archive(12);
     cc_memory_registry_set_hook(memory, count_crowd, &crowd);
-    struct pushed pushed cc_cleanup(pushed_done) = push_ok(0, 1);
+    push_only(0, 1);
     ck_assert_int_eq(crowd.most, 8);
     crowd = (struct crowd){0};
     ck_assert_int_eq(pull(true, &out, NULL), 0);
@@ -350,7 +355,7 @@ FIBER_TEST(snapshot_v2__a_parallel_pull_ends_whole) {
     struct cc_buf out cc_cleanup(cc_buf_done);
     cc_buf_init(&out, 64 * MIB);
     large_archive(12);
-    struct pushed pushed cc_cleanup(pushed_done) = push_ok(3, 1);
+    push_only(3, 1);
     for (int k = 2; k <= 13; k++) {
         cc_memory_registry_fail(memory, CC_REGISTRY_GET_BLOB, k, 1, CC_UNAVAILABLE, 503, NULL, false);
         ck_assert_int_eq(pull(true, &out, NULL), CC_UNAVAILABLE);
@@ -376,7 +381,7 @@ FIBER_TEST(snapshot_v2__a_pull_needs_no_disk) {
     struct cc_err err = {0};
     cc_buf_init(&out, 64 * MIB);
     large_archive(12);
-    struct pushed pushed cc_cleanup(pushed_done) = push_ok(3, 1);
+    push_only(3, 1);
     ck_assert_int_eq(rmdir(spool), 0);
     int rc = pull(true, &out, &err);
     ck_assert_msg(rc == 0, "%s", err.msg);
@@ -451,18 +456,18 @@ FIBER_TEST(snapshot_v2__large_files_are_sent_while_they_are_spooled) {
     }
     /* Cut and compressed files, and small ones, are asked for first. */
     int calls = streaming.calls;
-    struct pushed cut cc_cleanup(pushed_done) = push_ok(0, 4);
-    struct pushed compressed cc_cleanup(pushed_done) = push_ok(3, 0);
+    push_only(0, 4);
+    push_only(3, 0);
     ck_assert_int_eq(streaming.calls, calls);
 }
 
 /* A slow registry that has the blob gets only the beginning of it. */
 FIBER_TEST(snapshot_v2__what_the_registry_has_is_not_sent_to_its_end) {
     start_streaming();
-    struct pushed first cc_cleanup(pushed_done) = push_ok(0, 0);
+    push_only(0, 0);
     streaming.most = 0;
     streaming.pause_ms = 100;
-    struct pushed second cc_cleanup(pushed_done) = push_ok(0, 0);
+    push_only(0, 0);
     ck_assert_int_lt(streaming.most, (int64_t)(12 * MIB));
     check_pulls();
 }
@@ -669,7 +674,7 @@ FIBER_TEST(snapshot_v2__pieces_are_shared_between_files) {
     struct pushed pushed cc_cleanup(pushed_done) = push_ok(0, 1);
     ck_assert_uint_eq(pushed.manifest->layer_count, 5);
     check_pulls();
-    struct pushed again cc_cleanup(pushed_done) = push_ok(3, 1);
+    push_only(3, 1);
     check_pulls();
     CC_VECTOR("05-16.44");
 }
@@ -753,7 +758,7 @@ static int gated_pull(void *ctx, struct cc_err *err) {
 
 FIBER_TEST(snapshot_v2__the_gate_is_for_v2) {
     for (int chunk_mib = 0; chunk_mib < 2; chunk_mib++) {
-        struct pushed pushed cc_cleanup(pushed_done) = push_ok(0, chunk_mib);
+        push_only(0, chunk_mib);
         struct cc_semaphore gate;
         struct cc_group group;
         int now = 0, most = 0;

@@ -32,8 +32,8 @@ const struct vk_vm *vk_macos_vm(const struct vk_provider *provider, const struct
     return vm;
 }
 
-static int inspect(struct vk_provider *provider, const char *name, struct cc_arena *arena, struct vk_macos_record *ret,
-                   struct cc_err *err) {
+static int read_record(struct vk_provider *provider, const char *name, struct cc_arena *arena,
+                       struct vk_macos_record *ret, struct cc_err *err) {
     const struct vk_macos *macos = &provider->options.macos;
     int rc = macos->ops->inspect(macos->ctx, name, arena, ret, err);
 
@@ -89,7 +89,7 @@ static int launch_and_look(struct vk_provider *provider, struct launch *launch, 
 
     if (rc != 0)
         return cc_err_wrap(err, "%s macOS guest %s", verb, name);
-    rc = inspect(provider, name, arena, ret, err);
+    rc = read_record(provider, name, arena, ret, err);
     return rc == CC_NOT_FOUND ? cc_err_wrap(err, "inspect macOS guest %s after its %s", name, verb) : rc;
 }
 
@@ -191,7 +191,7 @@ int vk_macos_bring_up(struct vk_provider *provider, struct vk_entry *entry, cons
     cc_vm_spec_parse(&pod->base.meta.annotations, &spec);
     cc_vm_runtime_parse(&pod->base.meta.annotations, &runtime);
     *ret_adopted = false;
-    rc = inspect(provider, spec.vm_name, &arena, &record, err);
+    rc = read_record(provider, spec.vm_name, &arena, &record, err);
     if (rc == 0 && macos->ops->is_alive(macos->ctx, record.pid)) {
         *ret_adopted = true;
         vk_vnc_adopt(entry, record.vnc_display);
@@ -233,7 +233,7 @@ static void repair(struct vk_job *job) {
     char *name cc_cleanup(cc_free_p) = cc_xstrdup(job->entry->vm->name);
     struct vk_macos_record record = {0};
     struct cc_err err = {0};
-    int rc = inspect(provider, name, &arena, &record, &err);
+    int rc = read_record(provider, name, &arena, &record, &err);
 
     if (rc == 0 && !macos->ops->is_alive(macos->ctx, record.pid)) {
         if (!vk_job_is_current(job) || job->entry->deleting)

@@ -35,8 +35,8 @@ struct vk_vm {
     int64_t pid;
     struct vk_nic *nics;
     size_t nic_count;
-    const char *mac; /* of NIC 0 */
-    const char *ip;  /* static address of NIC 0, or what a lease gave (a cache) */
+    const char *mac;  /* of NIC 0 */
+    const char *ip;   /* static address of NIC 0, or what a lease gave (a cache) */
     const char *disk; /* overlay of a macOS guest; "" otherwise: the path follows from the id */
 };
 struct vk_vm *vk_vm_new(void); /* empty, one reference; fill it before sharing */

@@ -11,7 +11,6 @@
 #include "aio/sync.h"
 #include "api/cocoonhibernation.h"
 #include "api/cocoonset.h"
-#include "api/node.h"
 #include "api/pod.h"
 #include "base/alloc.h"
 #include "base/text.h"
@@ -49,7 +48,6 @@ struct app {
     struct cc_kube_http_transport *transport;
     struct cc_kube kube;
     struct cc_metrics *metrics;
-    struct cc_metric *leading; /* leader_election_master_status */
     struct cc_http_server *health_server, *metrics_server;
     struct cc_http_registry *http_registry;
     struct cc_registry registry;
@@ -168,10 +166,11 @@ static void set_up_metrics(struct app *app) {
     app->kube.requests_total =
         cc_metrics_counter(app->metrics, "rest_client_requests_total",
                            "Requests to the API server, by status code, method and host.", request_labels);
-    app->leading = cc_metrics_gauge(app->metrics, "leader_election_master_status",
-                                    "1 on the replica that holds the lease, else 0.", leader_labels);
+    /* There from the start, also while the caches fill; the election goes on with it. */
+    struct cc_metric *leading = cc_metrics_gauge(app->metrics, "leader_election_master_status",
+                                                 "1 on the replica that holds the lease, else 0.", leader_labels);
     if (app->options->leader_elect)
-        cc_metric_set(app->leading, 0, (const char *[]){LEASE_NAME});
+        cc_metric_set(leading, 0, (const char *[]){LEASE_NAME});
 }
 
 /* Decision 80: of all pods of the cluster only those that a controller may ask for. A pod that comes before the
@@ -252,13 +251,6 @@ static int set_up(struct app *app, struct cc_err *err) {
 CC_NO_YIELD static void on_won(void *ctx) {
     struct app *app = (struct app *)ctx;
     cc_log_info("became leader", CC_KV("lease", LEASE_NAME), CC_KV("identity", app->identity));
-    cc_metric_set(app->leading, 1, (const char *[]){LEASE_NAME});
-    struct cc_event_object lease = {.resource = &cc_lease_resource,
-                                    .namespace = app->lease_namespace,
-                                    .name = LEASE_NAME,
-                                    .uid = "",
-                                    .resource_version = ""};
-    cc_event_record(app->events, &lease, CC_EVENT_NORMAL, "LeaderElection", "%s became leader", app->identity);
     cc_event_set(&app->elected);
 }
 
@@ -283,6 +275,8 @@ CC_YIELDS static void elect(void *arg) {
         .won = on_won,
         .lost = on_lost,
         .ctx = app,
+        .recorder = app->events,
+        .metrics = app->metrics,
     };
     struct cc_err err = {0};
     int rc = cc_leader_run(&options, &err);

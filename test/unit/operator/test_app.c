@@ -17,6 +17,7 @@
 #include "aio/signal.h"
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "http/client.h"
 #include "http/server.h"
@@ -205,7 +206,30 @@ struct scene {
     int lists, leases;
     bool lists_fail;
     int ready_before, ready_after; /* status of /readyz: before and after the lists were answered */
+    char *lease;                   /* what the server has, when it grants it */
+    bool grants_lease;
+    struct cc_buf events; /* one a line */
 };
+
+/* A lease that nobody else wants. */
+static void answer_lease(struct scene *scene, const struct cc_http_server_request *request,
+                         struct cc_http_server_response *response) {
+    if (!scene->lease && strcmp(request->method, "GET") == 0) {
+        response->status = 404;
+        cc_buf_puts(&response->body, "{\"kind\":\"Status\",\"code\":404,\"reason\":\"NotFound\"}");
+        return;
+    }
+    if (strcmp(request->method, "GET") != 0) {
+        json_t *lease = NULL;
+        ck_assert_int_eq(cc_json_parse(request->body, request->body_bytes, 100000, &lease, NULL), 0);
+        cc_json_set_text(json_object_get(lease, "metadata"), "uid", "lease-uid");
+        cc_json_set_text(json_object_get(lease, "metadata"), "resourceVersion", "1");
+        free(scene->lease);
+        scene->lease = cc_json_dump(lease);
+        json_decref(lease);
+    }
+    cc_buf_puts(&response->body, scene->lease);
+}
 
 CC_YIELDS static void answer(void *ctx, const struct cc_http_server_request *request,
                              struct cc_http_server_response *response) {
@@ -214,7 +238,16 @@ CC_YIELDS static void answer(void *ctx, const struct cc_http_server_request *req
     response->content_type = "application/json";
     if (cc_text_contains(request->path, "/leases")) {
         scene->leases++;
-        response->status = 500;
+        if (scene->grants_lease)
+            answer_lease(scene, request, response);
+        else
+            response->status = 500;
+        return;
+    }
+    if (cc_text_contains(request->path, "/events")) {
+        cc_buf_printf(&scene->events, "%s\n", request->body);
+        response->status = 201;
+        cc_buf_puts(&response->body, request->body);
         return;
     }
     if (cc_text_contains(request->query, "watch=")) {
@@ -243,10 +276,10 @@ CC_YIELDS static int get_status(struct scene *scene, const char *path, char *bod
     int status = -1;
 
     if (cc_http_open(client, &request, &response, NULL) == 0) {
-        size_t length = 0;
+        size_t length = 0, count = 1;
         status = cc_http_status(response);
-        if (cc_http_read(response, body, capacity - 1, &length, NULL) != 0)
-            length = 0;
+        while (count > 0 && cc_http_read(response, body + length, capacity - 1 - length, &count, NULL) == 0)
+            length += count;
         body[length] = '\0';
         cc_http_response_close(response);
     }
@@ -324,6 +357,64 @@ START_TEST(app__ready_once_synced_and_stops_cleanly) {
 }
 END_TEST
 
+static void watch_leader(void *arg) {
+    struct scene *scene = arg;
+
+    for (int i = 0; i < 1000 && !cc_text_contains(scene->events.data, "became leader"); i++)
+        ck_assert_int_eq(cc_sleep_ms(10, NULL), 0);
+    char *text = cc_xmalloc(200000);
+    ck_assert_int_eq(get_status(scene, "/metrics", text, 200000), 200);
+    ck_assert_ptr_nonnull(
+        strstr(text, "\nleader_election_master_status{name=\"cocoon-operator.cocoonset.cocoonstack.io\"} 1"));
+    free(text);
+    raise(SIGTERM);
+    /* The lease is released, and that is an event as well. */
+    for (int i = 0; i < 1000 && !cc_text_contains(scene->events.data, "stopped leading"); i++)
+        ck_assert_int_eq(cc_sleep_ms(10, NULL), 0);
+    cc_http_server_free(scene->api);
+}
+
+/* contract/04 B4, B7: both events name the Lease as the server has it. */
+START_TEST(app__leads_and_says_so) {
+    struct scene scene = {.grants_lease = true};
+    char *namespace_file = cc_xasprintf("%s/namespace", folder);
+
+    ck_assert_int_eq(cc_file_replace(namespace_file, "cocoon-system", 13, 0600, NULL), 0);
+    cc_signal_setup();
+    cc_log_set_level(CC_LOG_ERROR);
+    cc_buf_init(&scene.events, 1 << 20);
+    scene.loop = cc_loop_new();
+    scene.api = cc_http_server_new(scene.loop, NULL);
+    static const char *const methods[] = {NULL, "POST", "PUT", "PATCH"};
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(methods); i++)
+        cc_http_server_route(scene.api, methods[i], "/", answer, &scene);
+    ck_assert_int_eq(cc_http_server_listen(scene.api, "127.0.0.1:0", NULL), 0);
+    scene.kubeconfig = write_kubeconfig(cc_http_server_port(scene.api));
+    snprintf(scene.health, sizeof scene.health, "127.0.0.1:%d", free_port());
+    scene.options = (struct op_options){.metrics_address = scene.health,
+                                        .health_address = "",
+                                        .leader_elect = true,
+                                        .cocoonset_concurrency = 1,
+                                        .hibernation_concurrency = 1,
+                                        .kubeconfig = scene.kubeconfig,
+                                        .registry = "none",
+                                        .service_account_directory = folder};
+    cc_fiber_detach(cc_fiber_start(scene.loop, "watch-leader", watch_leader, &scene));
+    ck_assert_int_eq(op_app_run(scene.loop, &scene.options), 0);
+    ck_assert_ptr_nonnull(strstr(scene.events.data, " became leader"));
+    ck_assert_ptr_nonnull(strstr(scene.events.data, " stopped leading"));
+    ck_assert_ptr_nonnull(strstr(scene.events.data, "\"uid\":\"lease-uid\""));
+    ck_assert_ptr_nonnull(strstr(scene.events.data, "\"kind\":\"Lease\""));
+    ck_assert_ptr_nonnull(strstr(scene.lease, "\"holderIdentity\":\"\""));
+    free(scene.lease);
+    cc_buf_done(&scene.events);
+    cc_loop_free(scene.loop);
+    cc_work_shutdown();
+    free(scene.kubeconfig);
+    free(namespace_file);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("operator process");
     TCase *tests = tcase_create("all");
@@ -335,6 +426,7 @@ int main(void) {
     tcase_add_test(tests, app__start_failures_are_1);
     tcase_add_test(tests, app__a_taken_port_is_1);
     tcase_add_test(tests, app__ready_once_synced_and_stops_cleanly);
+    tcase_add_test(tests, app__leads_and_says_so);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -9,6 +9,7 @@
 
 #include "aio/loop.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -171,8 +172,9 @@ const json_t *conf_raw(struct conf_run *run, const char *method, const char *tar
     return answer;
 }
 
-static const json_t *send_format(struct conf_run *run, const char *method, const char *target, const char *content_type,
-                                 const char *format, va_list arguments) {
+__attribute__((format(printf, 5, 0))) static const json_t *send_format(struct conf_run *run, const char *method,
+                                                                       const char *target, const char *content_type,
+                                                                       const char *format, va_list arguments) {
     char *body cc_cleanup(cc_free_p) = double_quoted(cc_xvasprintf(format, arguments));
 
     return conf_raw(run, method, target, content_type, body);
@@ -360,6 +362,7 @@ static struct conf_watch *watch_take(struct conf_run *run, const char *name) {
     while (*link && strcmp((*link)->name, name) != 0)
         link = &(*link)->next;
     watch = *link;
+    cc_assert(watch);
     *link = watch->next;
     return watch;
 }

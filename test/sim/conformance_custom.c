@@ -19,8 +19,9 @@ CC_YIELDS static void accepted_sets(struct conf_run *run) {
         "'agent':{'image':'i','replicas':3,'mode':'run','os':'windows','backend':'firecracker'}",
         "'agent':{'image':'i'},'toolboxes':[{'name':'tb'},{'name':'tc','mode':'static','staticIP':'1.2.3.4'}]",
         "'agent':{'image':'i','envFrom':[{'configMapRef':{}},{'secretRef':{'name':'s','optional':true},'prefix':'P'}]}",
-        "'agent':{'image':'i','storage':'10Gi','resources':{'limits':{'cpu':1,'memory':'1Gi'},'requests':{'cpu':'500m'}"
-        "}}",
+        ("'agent':{'image':'i','storage':'10Gi','resources':{'limits':{'cpu':1,'memory':'1Gi'},'requests':{'cpu':'500m'"
+         "}"
+         "}}"),
         "'agent':{'image':'i','storage':1073741824}",
         "'agent':{'image':'i','unknown':'pruned','probePort':22},'also':{'unknown':1}",
         "'agent':{'image':'i'},'snapshotCompatibilityClass':'c-1','nodePool':'p','nodeName':'n','suspend':true",
@@ -71,8 +72,8 @@ CC_YIELDS static void refused_sets(struct conf_run *run) {
         "'agent':{'image':'i'},'snapshotPolicy':'sometimes'",
         "'agent':{'image':'i'},'hibernatePolicy':'drop'",
         "'agent':{'image':'i'},'snapshotCompatibilityClass':'-bad-'",
-        "'agent':{'image':'i'},'snapshotCompatibilityClass':"
-        "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'",
+        ("'agent':{'image':'i'},'snapshotCompatibilityClass':"
+         "'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'"),
         "'agent':{'image':'i'},'toolboxes':[{}]",
         "'agent':{'image':'i'},'toolboxes':[{'name':''}]",
         "'agent':{'image':'i'},'toolboxes':[{'name':'Tool'}]",

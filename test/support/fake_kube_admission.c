@@ -169,7 +169,7 @@ static void fill_pod_status(json_t *pod) {
 }
 
 static void fill_node(json_t *node) {
-    json_t *status = json_object_get(node, "status"), *item, *capacity;
+    json_t *status, *item, *capacity;
     const char *key;
     size_t i;
 

@@ -248,11 +248,10 @@ bench-snapshots: deps ## a guest of 4 GiB to a registry and back beside raw copi
 sim: ## SEEDS random runs of the whole system under faults, on all cores; FIRST=seed, VARIANT=asan
 	@$(MAKE) --no-print-directory -j$(shell nproc) $(SIMULATOR)
 	@$(SIMULATOR) --runs $(or $(SEEDS),500) $(if $(FIRST),--first $(FIRST))
-sim-check: ## what `make check` runs of it: a fixed list of seeds, 200 fresh ones, two scenarios in every way
-	@$(MAKE) --no-print-directory -j$(shell nproc) $(SIMULATOR)
-	@$(SIMULATOR) --crash-points sleep
-	@$(SIMULATOR) --runs 100 --first 1 --brief
-	@$(SIMULATOR) --runs 200 --brief
+sim-check: ## what `make check` runs of it: a fixed list of seeds, 200 fresh ones, a sample of crash points; BASE=seed
+	@$(MAKE) --no-print-directory -j$(shell nproc) build/release/sim VARIANT=release
+	@$(MAKE) --no-print-directory -j$(shell nproc) build/asan/sim VARIANT=asan
+	@test/sim/check build/release/sim build/asan/sim
 sim-crash-points: ## every call of every scripted scenario, failed in every way
 	@$(MAKE) --no-print-directory -j$(shell nproc) $(SIMULATOR)
 	@$(SIMULATOR) --crash-points $(or $(ONLY),all)

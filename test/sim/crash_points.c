@@ -12,6 +12,7 @@
 struct points {
     const struct sim_scenario *scenario;
     const struct sim_result *plain; /* of the run that goes well */
+    uint64_t total, offset;         /* runs that there are, and the first one of a sample */
     uint64_t shown;
 };
 
@@ -23,6 +24,7 @@ static void job(void *ctx, uint64_t number, struct sim_options *ret) {
     uint64_t calls = points->plain->calls;
     uint64_t halves = points->plain->half_call_count;
 
+    number = (points->offset + number) % points->total;
     *ret = (struct sim_options){.seed = SEED, .scenario = points->scenario};
     if (number < halves) {
         ret->crash_call = points->plain->half_calls[number];
@@ -46,7 +48,7 @@ static void done(void *ctx, uint64_t number, const struct sim_result *result) {
            result->message, points->scenario->name, (unsigned long long)options.crash_call, options.crash_way);
 }
 
-static int64_t run_scenario(const struct sim_scenario *scenario, unsigned processes, uint64_t failures_max,
+static int64_t run_scenario(const struct sim_scenario *scenario, const struct sim_crash_options *options,
                             uint64_t *runs) {
     struct sim_result result;
     struct points points = {.scenario = scenario, .plain = &result};
@@ -58,10 +60,16 @@ static int64_t run_scenario(const struct sim_scenario *scenario, unsigned proces
                scenario->name);
         return 1;
     }
+    points.total = result.calls * (SIM_WAY_HALF - 1) + result.half_call_count;
+    if (options->sample > 0) {
+        struct sim_random draw;
+        sim_random_init(&draw, options->sample_seed, scenario->name);
+        points.offset = sim_random_below(&draw, points.total);
+    }
     struct sim_fleet fleet = {
-        .count = result.calls * (SIM_WAY_HALF - 1) + result.half_call_count,
-        .processes = processes,
-        .failures_max = failures_max,
+        .count = options->sample > 0 && options->sample < points.total ? options->sample : points.total,
+        .processes = options->processes,
+        .failures_max = options->failures_max,
         .job = job,
         .done = done,
         .ctx = &points,
@@ -73,7 +81,8 @@ static int64_t run_scenario(const struct sim_scenario *scenario, unsigned proces
     return (int64_t)failures;
 }
 
-int64_t sim_crash_points(const char *name, unsigned processes, uint64_t failures_max) {
+int64_t sim_crash_points(const struct sim_crash_options *options) {
+    const char *name = options->name;
     int64_t failures = 0;
     size_t played = 0;
     uint64_t runs = 0;
@@ -82,8 +91,8 @@ int64_t sim_crash_points(const char *name, unsigned processes, uint64_t failures
         if (strcmp(name, "all") != 0 && strcmp(name, sim_scenarios[i].name) != 0)
             continue;
         played++;
-        failures += run_scenario(&sim_scenarios[i], processes, failures_max, &runs);
-        if (failures_max > 0 && failures >= (int64_t)failures_max)
+        failures += run_scenario(&sim_scenarios[i], options, &runs);
+        if (options->failures_max > 0 && failures >= (int64_t)options->failures_max)
             break;
     }
     if (played == 0)

@@ -19,7 +19,7 @@
 #define SHOWN_MAX 10
 
 struct arguments {
-    uint64_t seed, runs, first, call, failures_max;
+    uint64_t seed, runs, first, call, failures_max, sample;
     int way;
     unsigned jobs;
     bool has_seed, trace, hashes, is_brief, wants_conformance, wants_self_test;
@@ -31,6 +31,7 @@ static void usage(FILE *to) {
           "       sim --seed SEED [--trace]                 one seed, its timeline printed\n"
           "       sim --runs N --first SEED --hashes        a line a seed with the hash of its whole timeline\n"
           "       sim --crash-points all|NAME [--jobs N]    every call of the scenarios, failed in every way\n"
+          "       sim --crash-points all --sample N [--first S] only N of them a scenario, drawn by S\n"
           "       sim --scenario NAME [--call N --way 1-5] [--trace]\n"
           "       sim --conformance                         the simulated API server against the one of $KUBECONFIG\n"
           "       sim --self-test                           every rule broken by hand, once\n"
@@ -188,14 +189,23 @@ static uint64_t number(const char *text) {
 }
 
 static void parse(int argc, char **argv, struct arguments *ret) {
-    static const struct option options[] = {{"seed", 1, NULL, 's'},         {"runs", 1, NULL, 'n'},
-                                            {"first", 1, NULL, 'f'},        {"jobs", 1, NULL, 'j'},
-                                            {"trace", 0, NULL, 't'},        {"hashes", 0, NULL, 'x'},
-                                            {"crash-points", 1, NULL, 'c'}, {"scenario", 1, NULL, 'o'},
-                                            {"call", 1, NULL, 'k'},         {"way", 1, NULL, 'w'},
-                                            {"max-failures", 1, NULL, 'm'}, {"help", 0, NULL, 'h'},
-                                            {"brief", 0, NULL, 'b'},        {"conformance", 0, NULL, 'C'},
-                                            {"self-test", 0, NULL, 'S'},    {0}};
+    static const struct option options[] = {{"seed", 1, NULL, 's'},
+                                            {"runs", 1, NULL, 'n'},
+                                            {"first", 1, NULL, 'f'},
+                                            {"jobs", 1, NULL, 'j'},
+                                            {"trace", 0, NULL, 't'},
+                                            {"hashes", 0, NULL, 'x'},
+                                            {"crash-points", 1, NULL, 'c'},
+                                            {"scenario", 1, NULL, 'o'},
+                                            {"call", 1, NULL, 'k'},
+                                            {"way", 1, NULL, 'w'},
+                                            {"max-failures", 1, NULL, 'm'},
+                                            {"help", 0, NULL, 'h'},
+                                            {"brief", 0, NULL, 'b'},
+                                            {"conformance", 0, NULL, 'C'},
+                                            {"self-test", 0, NULL, 'S'},
+                                            {"sample", 1, NULL, 'p'},
+                                            {0}};
     struct timespec now;
     int option;
 
@@ -246,6 +256,9 @@ static void parse(int argc, char **argv, struct arguments *ret) {
         case 'C':
             ret->wants_conformance = true;
             break;
+        case 'p':
+            ret->sample = number(optarg);
+            break;
         case 'S':
             ret->wants_self_test = true;
             break;
@@ -293,7 +306,11 @@ int main(int argc, char **argv) {
     if (arguments.wants_self_test)
         return sim_self_test() != 0;
     if (arguments.crash_points)
-        return sim_crash_points(arguments.crash_points, arguments.jobs, arguments.failures_max) != 0;
+        return sim_crash_points(&(struct sim_crash_options){.name = arguments.crash_points,
+                                                            .processes = arguments.jobs,
+                                                            .failures_max = arguments.failures_max,
+                                                            .sample = arguments.sample,
+                                                            .sample_seed = arguments.first}) != 0;
     if (arguments.scenario)
         return run_scenario(&arguments);
     if (arguments.has_seed) {

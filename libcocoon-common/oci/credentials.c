@@ -48,8 +48,12 @@ int cc_registry_credentials_find(struct cc_registry_credential_sources *sources,
                                  struct cc_mono *ret_expires, struct cc_err *err) {
     *ret = (struct cc_registry_credentials){"", "", "", ""};
     *ret_expires = CC_MONO_NEVER;
-    if (cc_google_serves(host)) {
-        int rc = cc_google_identity_token(sources->google, arena, &ret->password, ret_expires, err);
+    bool found = false;
+    int rc = cc_docker_config_of_environment(sources->getenv, sources->ctx, host, repository, arena, &found, ret, err);
+    if (rc)
+        return rc;
+    if (!found && cc_google_serves(host)) {
+        rc = cc_google_identity_token(sources->google, arena, &ret->password, ret_expires, err);
 
         if (rc == 0)
             ret->username = GOOGLE_USER;
@@ -57,7 +61,8 @@ int cc_registry_credentials_find(struct cc_registry_credential_sources *sources,
             return rc;
         *ret_expires = CC_MONO_NEVER;
     }
-    int rc = cc_docker_config_lookup(sources->getenv, sources->ctx, host, repository, arena, ret, err);
+    if (!found)
+        rc = cc_docker_config_lookup(sources->getenv, sources->ctx, host, repository, arena, ret, err);
     if (rc == 0 && sources->old_identity && strcmp(ret->identity_token, sources->old_identity) == 0)
         ret->identity_token = cc_arena_strdup(arena, sources->new_identity);
     return rc;

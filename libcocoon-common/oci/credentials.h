@@ -1,5 +1,5 @@
-/* Where a registry client's credentials come from: Google's identity for Google's hosts, then Docker's configuration;
- * the first that is not anonymous wins. contract/05 11.6, contract/04 B9. */
+/* Where a registry client's credentials come from: DOCKER_AUTH_CONFIG, then Google's identity for Google's hosts, then
+ * Docker's configuration; the first that is not anonymous wins. contract/05 11.6, contract/04 B9, decision 81. */
 #ifndef CC_OCI_CREDENTIALS_H
 #define CC_OCI_CREDENTIALS_H
 

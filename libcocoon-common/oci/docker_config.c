@@ -162,25 +162,38 @@ static CC_YIELDS int search_file(const struct lookup *lookup, bool *ret_found, s
     return rc;
 }
 
-int cc_docker_config_lookup(const char *(*getenv_fn)(void *ctx, const char *name), void *ctx, const char *host,
-                            const char *repository, struct cc_arena *arena, struct cc_registry_credentials *ret,
-                            struct cc_err *err) {
-    struct lookup lookup = {
+static struct lookup lookup_of(const char *(*getenv_fn)(void *ctx, const char *name), void *ctx, const char *host,
+                               const char *repository, struct cc_arena *arena) {
+    return (struct lookup){
         .getenv = getenv_fn,
         .ctx = ctx,
         .arena = arena,
         .keys = {cc_arena_printf(arena, "%s/%s", host, repository),
                  strcmp(host, DOCKER_HUB_HOST) == 0 ? DOCKER_HUB_KEY : host},
     };
+}
+
+int cc_docker_config_of_environment(const char *(*getenv_fn)(void *ctx, const char *name), void *ctx, const char *host,
+                                    const char *repository, struct cc_arena *arena, bool *ret_found,
+                                    struct cc_registry_credentials *ret, struct cc_err *err) {
+    const struct lookup lookup = lookup_of(getenv_fn, ctx, host, repository, arena);
+    const char *text = getenv_fn(ctx, "DOCKER_AUTH_CONFIG");
+    *ret_found = false;
+    if (cc_text_is_empty(text))
+        return 0;
+    int rc = search(&lookup, text, strlen(text), ret_found, ret, err);
+    if (rc)
+        cc_err_wrap(err, "registry credentials in DOCKER_AUTH_CONFIG");
+    return rc;
+}
+
+int cc_docker_config_lookup(const char *(*getenv_fn)(void *ctx, const char *name), void *ctx, const char *host,
+                            const char *repository, struct cc_arena *arena, struct cc_registry_credentials *ret,
+                            struct cc_err *err) {
+    struct lookup lookup = lookup_of(getenv_fn, ctx, host, repository, arena);
     struct cc_registry_credentials credentials = {"", "", "", ""};
     bool found = false;
-    int rc = 0;
-    const char *text = getenv_fn(ctx, "DOCKER_AUTH_CONFIG");
-    if (!cc_text_is_empty(text)) {
-        rc = search(&lookup, text, strlen(text), &found, &credentials, err);
-        if (rc)
-            cc_err_wrap(err, "registry credentials in DOCKER_AUTH_CONFIG");
-    }
+    int rc = cc_docker_config_of_environment(getenv_fn, ctx, host, repository, arena, &found, &credentials, err);
     lookup.with_helpers = true;
     if (rc == 0 && !found)
         rc = search_file(&lookup, &found, &credentials, err);

@@ -3,6 +3,8 @@
 #ifndef CC_OCI_DOCKER_CONFIG_H
 #define CC_OCI_DOCKER_CONFIG_H
 
+#include <stdbool.h>
+
 #include "aio/fiber.h"
 #include "base/arena.h"
 #include "base/attributes.h"
@@ -22,5 +24,11 @@ struct cc_registry_credentials {
 CC_YIELDS CC_MUST_USE int cc_docker_config_lookup(const char *(*getenv_fn)(void *ctx, const char *name), void *ctx,
                                                   const char *host, const char *repository, struct cc_arena *arena,
                                                   struct cc_registry_credentials *ret, struct cc_err *err);
+
+/* Of the variable alone, which comes before everything else (decision 81). *ret is left alone when it has nothing. */
+CC_YIELDS CC_MUST_USE int cc_docker_config_of_environment(const char *(*getenv_fn)(void *ctx, const char *name),
+                                                          void *ctx, const char *host, const char *repository,
+                                                          struct cc_arena *arena, bool *ret_found,
+                                                          struct cc_registry_credentials *ret, struct cc_err *err);
 
 #endif

@@ -198,8 +198,11 @@ WORLD_TEST(google__metadata_server_is_asked_again_when_it_is_ill) {
 }
 
 WORLD_TEST(google__falls_through_to_dockers_configuration) {
+    char *folder cc_cleanup(cc_free_p) = path_of(w, ".docker");
+    char *file cc_cleanup(cc_free_p) = path_of(w, ".docker/config.json");
     w->metadata = w->metadata_host;
-    w->docker = "{\"auths\":{\"europe-docker.pkg.dev\":{\"username\":\"u\",\"password\":\"p\"}}}";
+    make_folder(w, ".docker");
+    write_text(file, "{\"auths\":{\"europe-docker.pkg.dev\":{\"username\":\"u\",\"password\":\"p\"}}}", 0600);
     check_found(w, "_token", "ya29.T");
     cc_registry_credentials_refused(w->sources);
     static const char *const bad[] = {"", "[]", "{}", "{\"access_token\":7}", "{\"access_token\":\"a\\r\\nb\"}"};
@@ -210,6 +213,21 @@ WORLD_TEST(google__falls_through_to_dockers_configuration) {
     }
     w->status = 404;
     check_found(w, "u", "p");
+    remove(file);
+    remove(folder);
+}
+
+/* Decision 81: who sets the variable means it. */
+WORLD_TEST(google__comes_after_the_environments_own) {
+    w->metadata = w->metadata_host;
+    w->docker = "{\"auths\":{\"europe-docker.pkg.dev\":{\"username\":\"u\",\"password\":\"p\"}}}";
+    check_found(w, "u", "p");
+    check_requests(w, 0);
+    w->docker = "{\"auths\":{\"other.pkg.dev\":{\"username\":\"u\",\"password\":\"p\"}}}";
+    check_found(w, "_token", "ya29.T");
+    w->docker = "{";
+    ck_assert_int_eq(find(w, "europe-docker.pkg.dev"), CC_INVALID);
+    ck_assert_ptr_nonnull(strstr(w->err.msg, "DOCKER_AUTH_CONFIG"));
 }
 
 /* --- files -------------------------------------------------------------------------------------------------------- */
@@ -390,6 +408,7 @@ int main(void) {
     tcase_add_test(tests, google__tokens_are_kept_until_10_s_before_they_expire);
     tcase_add_test(tests, google__metadata_server_is_asked_again_when_it_is_ill);
     tcase_add_test(tests, google__falls_through_to_dockers_configuration);
+    tcase_add_test(tests, google__comes_after_the_environments_own);
     tcase_add_test(tests, google__service_account_proves_itself_with_a_signed_token);
     tcase_add_test(tests, google__authorized_user_is_a_refresh);
     tcase_add_test(tests, google__unusable_files_are_no_errors_of_the_call);

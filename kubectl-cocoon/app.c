@@ -14,6 +14,7 @@
 #include "base/version.h"
 #include "kube/config.h"
 #include "kube/http_transport.h"
+#include "obs/log.h"
 
 void kc_print_json(struct kc_app *app, const json_t *value) {
     char *text cc_cleanup(cc_free_p) = json_dumps(value, JSON_INDENT(4));
@@ -107,6 +108,17 @@ CC_YIELDS static void main_fiber(void *arg) {
     }
 }
 
+/* The library's log goes where the results do not. */
+static void warn(void *ctx, enum cc_log_level level, const char *message, const struct cc_log_field *fields,
+                 size_t count) {
+    (void)ctx;
+    (void)level;
+    fprintf(stderr, "warning: %s", message);
+    for (size_t i = 0; i < count; i++)
+        fprintf(stderr, "%s %s", i == 0 ? ":" : ",", cc_text_or(fields[i].value, ""));
+    fputc('\n', stderr);
+}
+
 int kc_main(int argc, char **argv) {
     struct program program = {.app = {.out = stdout, .progress = stderr, .is_terminal = isatty(STDERR_FILENO)}};
     struct cc_err err = {0};
@@ -123,6 +135,8 @@ int kc_main(int argc, char **argv) {
         printf("kubectl-cocoon %s (commit %s, built %s)\n", cc_version(), cc_revision(), cc_build_time());
         return 0;
     }
+    cc_log_set_sink(warn, NULL);
+    cc_log_set_level(CC_LOG_WARN);
     cc_signal_setup();
     cc_arena_init(&program.app.arena);
     program.app.loop = cc_loop_new();

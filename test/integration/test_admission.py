@@ -279,10 +279,10 @@ def all_violations_in_their_order(s):
 @case()
 def a_set_with_many_toolboxes(s):
     """The cost of the rules stays within the API server's budget."""
-    boxes = [{'name': f't{i}', 'image': 'i'} for i in range(100)]
+    boxes = [{'name': f't{i}', 'image': 'i'} for i in range(255)]
     allowed(s.set({'image': 'i'}, boxes))
     denied_set(s.set({'image': 'i'}, boxes + [{'name': 't5', 'image': 'i'}]),
-               'spec.toolboxes[100].name "t5" duplicates an earlier toolbox')
+               'spec.toolboxes[255].name "t5" duplicates an earlier toolbox')
 
 
 # Decision 40: there is no webhook server, so nothing patches and there are no samples of it; what is allowed stays the same.

@@ -74,6 +74,9 @@ struct cc_prefetch {
     size_t window;       /* slots */
     size_t started;      /* the first piece that nothing was begun for */
     int64_t ahead_bytes; /* of pieces begun, whose turn has not come */
+    bool is_sink_bound;  /* the last piece waited for the sink rather than for the wire */
+    int64_t sink_ns;     /* in the sink, of the present piece */
+    const struct cc_writer *sink;
 };
 /* Pieces ahead of their turn take at most so much disk, but for a single larger one. */
 #define CC_PREFETCH_AHEAD_BYTES_MAX INT64_C(268435456)

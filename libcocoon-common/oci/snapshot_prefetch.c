@@ -1,6 +1,6 @@
 /* contract/05 chapter 9 "Parallel prefetch". The piece whose turn it is streams; the next ones are fetched onto disk
- * meanwhile, not into memory (decision 71), and few enough that what they write is mostly read again before the kernel
- * writes it out: a disk that is written twice would cost more than the parallel connections gain. */
+ * meanwhile, not into memory (decision 71). Few of them, and only while the wire is what a piece waits for: a disk that
+ * is written twice would cost more than parallel connections gain. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +10,9 @@
 #include "oci/snapshot_internal.h"
 
 #define BUFFER_BYTES ((size_t)1024 * 1024)
+/* Of the time of a piece. A piece that had come whole before its turn spends all of it in the sink: then the others are
+ * far enough. */
+#define SINK_BOUND_PERCENT 60
 
 void cc_prefetch_init(struct cc_prefetch *prefetch, const struct cc_registry *registry, const char *repository,
                       const char *spool_directory, const struct cc_pull_file *file, size_t window) {
@@ -17,7 +20,9 @@ void cc_prefetch_init(struct cc_prefetch *prefetch, const struct cc_registry *re
                                      .repository = repository,
                                      .spool_directory = spool_directory,
                                      .file = file,
-                                     .window = window < file->piece_count ? window : file->piece_count};
+                                     .window = window < file->piece_count ? window : file->piece_count,
+                                     /* The first piece tells. */
+                                     .is_sink_bound = true};
     prefetch->slots = (struct cc_prefetch_slot *)cc_xcalloc(prefetch->window + 1, sizeof *prefetch->slots);
     for (size_t i = 0; i < prefetch->window; i++) {
         prefetch->slots[i].prefetch = prefetch;
@@ -55,12 +60,13 @@ static CC_YIELDS void fetch(void *arg) {
     cc_event_set(&slot->spool.grown);
 }
 
-/* What window and disk allow beyond `piece`, whose turn it is; one piece ahead in any case. */
+/* What window and disk allow beyond `piece`, whose turn it is; a single one may be larger. */
 static void start_ahead(struct cc_prefetch *prefetch, size_t piece) {
     const struct cc_pull_file *file = prefetch->file;
     if (prefetch->started <= piece)
         prefetch->started = piece + 1;
-    while (prefetch->started < file->piece_count && prefetch->started < piece + prefetch->window) {
+    while (!prefetch->is_sink_bound && prefetch->started < file->piece_count &&
+           prefetch->started < piece + prefetch->window) {
         const struct cc_pull_piece *next = &file->pieces[prefetch->started];
         if (prefetch->ahead_bytes > 0 && prefetch->ahead_bytes + next->size > CC_PREFETCH_AHEAD_BYTES_MAX)
             return;
@@ -141,14 +147,28 @@ static CC_YIELDS int take_fetched(struct cc_prefetch *prefetch, struct cc_prefet
     return slot->rc;
 }
 
+static CC_YIELDS int write_timed(void *ctx, const void *bytes, size_t count, struct cc_err *err) {
+    struct cc_prefetch *prefetch = (struct cc_prefetch *)ctx;
+    struct cc_mono start = cc_now_mono();
+    int rc = prefetch->sink->write(prefetch->sink->ctx, bytes, count, err);
+    prefetch->sink_ns += cc_now_mono().ns - start.ns;
+    return rc;
+}
+
 int cc_prefetch_take(struct cc_prefetch *prefetch, size_t piece, const struct cc_writer *sink, struct cc_err *err) {
     struct cc_prefetch_slot *slot = &prefetch->slots[piece % prefetch->window];
+    const struct cc_writer timed = {write_timed, prefetch};
+    struct cc_mono start = cc_now_mono();
     bool is_ahead = slot->fiber != NULL;
+    prefetch->sink = sink;
+    prefetch->sink_ns = 0;
     if (is_ahead)
         prefetch->ahead_bytes -= slot->piece->size;
     start_ahead(prefetch, piece);
-    return is_ahead ? take_fetched(prefetch, slot, sink, err)
-                    : get_piece(prefetch, &prefetch->file->pieces[piece], sink, err);
+    int rc = is_ahead ? take_fetched(prefetch, slot, &timed, err)
+                      : get_piece(prefetch, &prefetch->file->pieces[piece], &timed, err);
+    prefetch->is_sink_bound = prefetch->sink_ns > (cc_now_mono().ns - start.ns) / 100 * SINK_BOUND_PERCENT;
+    return rc;
 }
 
 void cc_prefetch_done(struct cc_prefetch *prefetch) {

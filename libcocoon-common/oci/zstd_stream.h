@@ -11,7 +11,7 @@
 #include "base/error.h"
 
 /* Largest window that a frame may ask of a reader (contract/05 9): what a decoder may come to hold. Frames of our own
- * need 8 MiB at most. */
+ * need 4 MiB at most. */
 #define CC_ZSTD_WINDOW_LOG_MAX 29
 
 struct cc_zstd_encoder;

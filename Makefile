@@ -236,6 +236,7 @@ bench: deps ## the numbers to hold, each with its bar
 	@hack/kube build > /dev/null
 	@python3 test/cluster/bench.py
 	@python3 test/cluster/bench_kubelet.py
+	@$(MAKE) --no-print-directory bench-snapshots
 .PHONY: bench-kubelet
 bench-kubelet: deps ## exec, port-forward and idle sessions of the kubelet API; BENCH_EXECS, BENCH_FORWARD_MIB
 	@$(MAKE) --no-print-directory -j$(shell nproc) all VARIANT=release

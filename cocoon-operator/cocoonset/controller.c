@@ -148,6 +148,42 @@ CC_YIELDS static int ensure_finalizer(struct op_pass *pass, bool *ret_ends, stru
     return 0;
 }
 
+static bool pods_are_ahead(const struct op_pass *pass) {
+    for (size_t i = 0; i < pass->pods.count; i++) {
+        if (cc_generation_of(&pass->pods.items[i].pod->base.meta.annotations, CC_KEY_GENERATION) > pass->generation)
+            return true;
+    }
+    return false;
+}
+
+/* A pod that names a later generation was made or changed under a spec that this cache does not show: by the leader
+ * before. Under the old spec it may look like drift, and a guest would be deleted for it. The server decides (decision
+ * 41); an annotation that is ahead of the server as well was written by somebody else, and is stamped anew. */
+CC_YIELDS static int catch_up(struct op_pass *pass, bool *ret_ends, struct cc_reconcile_result *ret,
+                              struct cc_err *err) {
+    struct cc_kube_ref ref = {
+        .resource = &cc_cocoonset_resource, .namespace = op_pass_namespace(pass), .name = op_pass_set_name(pass)};
+    json_t *answer cc_cleanup(cc_json_decref_p) = NULL;
+    struct cc_object *live = NULL;
+    if (!pods_are_ahead(pass))
+        return 0;
+    int rc = cc_kube_get(pass->controller->options.kube, &ref, &answer, err);
+    if (rc == 0)
+        rc = cc_cocoonset_resource.decode(answer, &live, err);
+    if (rc != 0 && rc != CC_NOT_FOUND)
+        return cc_err_wrap(err, "read the set past the cache");
+    *ret_ends = rc == CC_NOT_FOUND || live->meta.generation > pass->generation ||
+                !cc_text_equal(live->meta.uid, pass->set->base.meta.uid);
+    if (*ret_ends) {
+        cc_log_info("the cache is behind the pods of the set, trying again");
+        if (live)
+            cc_cache_observe(pass->controller->options.sets, live);
+        ret->requeue_after_ms = OP_REQUEUE_WRITE_MS;
+    }
+    cc_object_unref(live);
+    return 0;
+}
+
 /* Step 5, before any patch that the spec drives: the generation that a node echoes then names the spec that caused it.
  */
 CC_YIELDS static int stamp_generation(struct op_pass *pass, struct cc_err *err) {
@@ -210,8 +246,10 @@ CC_YIELDS static int run_pass(struct op_pass *pass, struct cc_reconcile_result *
     if (rc != 0 || ends)
         return rc;
     op_pass_list_pods(pass, false);
-    rc = stamp_generation(pass, err);
-    if (rc != 0)
+    rc = catch_up(pass, &ends, ret, err);
+    if (rc == 0 && !ends)
+        rc = stamp_generation(pass, err);
+    if (rc != 0 || ends)
         return rc;
     /* The CRD admits an object without a spec (contract/01 1.5). There is nothing to build from, and nothing to compare
      * what runs with: it runs on. */

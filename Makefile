@@ -9,13 +9,13 @@ VERSION    := $(shell git describe --tags --always --dirty 2>/dev/null || echo u
 REVISION   := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 BUILD_TIME := $(shell TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo unknown)
 
-PKGS     := libcurl jansson yaml-0.1 libcrypto zlib libzstd
+PKGS     := libcurl jansson yaml-0.1 libcrypto zlib
 WARNINGS := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla -Wundef -Wformat=2 -Werror
 CPPFLAGS := -D_GNU_SOURCE -Ilibcocoon-common -isystem /usr/include/uthash
 CFLAGS   := -std=gnu11 -g -fno-omit-frame-pointer -fno-common -pthread $(WARNINGS)
 LDFLAGS  := -pthread
 LDLIBS   := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lev -lhttp_parser -lm \
-	-Wl,--as-needed -lmbedtls -lmbedx509 -lmbedcrypto -Wl,--no-as-needed
+	-Wl,--as-needed -lzstd -lmbedtls -lmbedx509 -lmbedcrypto -Wl,--no-as-needed
 
 ifeq ($(VARIANT),release)
 CFLAGS  += -O2 -D_FORTIFY_SOURCE=3 -fstack-protector-strong -fPIE

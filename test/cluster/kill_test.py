@@ -84,7 +84,7 @@ def main():
         cluster.start_daemons()
         while rounds * len(Scenario(cluster).stages) < kills:
             rounds += 1
-            scenario = Scenario(cluster, lambda text: None, patience=150)
+            scenario = Scenario(cluster, lambda text: None, patience=150, may_leave_leases=True)
             one_round(cluster, scenario, numbers, random_source)
             print(f"round {rounds}: the demo ended right", flush=True)
         wait("the node is Ready at the end", 30, lambda: cluster.node_is_ready(cluster.nodes[0].name))

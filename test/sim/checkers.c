@@ -330,7 +330,8 @@ static void look_at_pod_patch(struct sim_daemon *daemon, const char *pod, const 
 /* Where the warm copy of a released main is, is forgotten once that main lives, or has nothing to wake from. */
 static void look_at_hint(struct sim_daemon *daemon, const char *path, const json_t *body) {
     struct sim_world *world = daemon->world;
-    const json_t *hint = cc_json_member(cc_json_path(body, "metadata", "annotations", NULL), CC_KEY_HIBERNATED_ON_NODE);
+    const json_t *hint =
+        json_object_get(cc_json_path(body, "metadata", "annotations", NULL), CC_KEY_HIBERNATED_ON_NODE);
     const char *at = strstr(path, "/cocoonsets/");
     char pod[96];
 

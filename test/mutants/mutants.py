@@ -6,6 +6,7 @@ VK = "vk-cocoon/provider/"
 MUTANTS = [
     {
         "name": "tag-dropped-before-the-wake",
+        "scenario": "sleep",
         "why": "the snapshot goes while its VM still sleeps",
         "edits": [
             (OP + "unsuspend.c", "if (!owned || !cc_pod_is_woken_at(owned->pod, record->generation))", "if (!owned)"),
@@ -15,6 +16,7 @@ MUTANTS = [
     },
     {
         "name": "reclaim-without-a-live-vm",
+        "scenario": "sleep",
         "why": "'ready' alone is taken for a VM that lives",
         "edits": [
             ("libcocoon-common/meta/predicates.c",
@@ -25,6 +27,7 @@ MUTANTS = [
     },
     {
         "name": "vm-removed-before-the-push",
+        "scenario": "sleep",
         "why": "between the two the guest is on one disk only",
         "edits": [(VK + "hibernate.c", "    rc = push(work, err);\n    if (rc != 0) {\n        roll_back_nic(work);",
                    "    rc = remove_and_report(work, true, err);\n    if (rc == 0)\n        rc = push(work, err);\n"
@@ -40,6 +43,7 @@ MUTANTS = [
     },
     {
         "name": "annotations-before-the-record",
+        "scenario": "sleep",
         "why": "an operator that dies in between no longer knows who sleeps",
         "edits": [(OP + "suspend.c",
                    "    record_suspended(pass);\n    int rc = op_pass_write_record(pass, err);\n",
@@ -49,6 +53,7 @@ MUTANTS = [
     },
     {
         "name": "names-not-stashed",
+        "scenario": "deleted-asleep",
         "why": "the tags of slots that left are never found again",
         "edits": [
             (OP + "pass.c", "    if (!text)\n        return 0;\n    return op_pass_annotate_set(pass, CC_KEY_DELETE_VM_NAMES, text, err);",
@@ -59,18 +64,21 @@ MUTANTS = [
     },
     {
         "name": "suspended-list-cleared-first",
+        "scenario": "deleted-asleep",
         "why": "a VM whose pod goes before it wakes is owed nothing",
         "edits": [(OP + "unsuspend.c", "    if (count == 0)\n        record->suspended = (struct cc_strlist){0};",
                    "    record->suspended = (struct cc_strlist){0};\n    record->restore = (struct cc_strlist){0};")],
     },
     {
         "name": "later-generation-asked",
+        "scenario": "sleep",
         "why": "`>` for `>=`: what the node has answered is never enough",
         "edits": [("libcocoon-common/meta/predicates.c", "lifecycle.observed_generation >= generation;",
                    "lifecycle.observed_generation > generation;")],
     },
     {
         "name": "stale-tag-gate-off",
+        "scenario": "twice",
         "why": "an old tag is taken for this suspend's",
         "edits": [(OP + "suspend.c",
                    "!cc_text_equal(lifecycle.state, CC_STATE_HIBERNATED) || lifecycle.observed_generation < generation)",
@@ -78,21 +86,22 @@ MUTANTS = [
     },
     {
         "name": "compensation-without-inspect",
+        "scenario": "sleep",
         "why": "a failed `vm rm` may have stopped the guest: its tag is all there is",
         "edits": [(VK + "hibernate.c", "    if (rc == 0 && vk_vm_is_running(now)) {", "    if (rc == 0 || !now) {")],
     },
     {
         "name": "fork-baseline-kept",
         "why": "new sub-agents get the memory of a dead main",
-        "edits": [(VK + "bring_up.c", "    if (bring_up->path != VK_PATH_RESTORE)\n        drop_fork_baseline(",
-                   "    if (bring_up->path == VK_PATH_UNMANAGED)\n        drop_fork_baseline("),
-                  (VK + "delete.c", "    if (!keeps_snapshot(deletion))\n        vk_local_snapshots_remove(",
-                   "    if (!keeps_snapshot(deletion) && deletion->spec.fork_from[0])\n        vk_local_snapshots_remove("),
-                  (VK + "delete.c", "        if (!cc_text_is_empty(deletion->spec.vm_name) && !is_only_copy(deletion))",
-                   "        if (deletion->spec.fork_from[0] && !is_only_copy(deletion))")],
+        "scenario": "vm-lost",
+        "edits": [(VK + "bring_up.c", "    if (bring_up->path != VK_PATH_RESTORE)\n        rc = drop_fork_baseline(",
+                   "    if (bring_up->path == VK_PATH_UNMANAGED)\n        rc = drop_fork_baseline("),
+                  (VK + "wake_source.c", "cc_xasprintf(\"%s%s\", CC_FORK_PREFIX, vm_name)}};",
+                   "cc_xasprintf(\"%s%s\", \"no-\" CC_FORK_PREFIX, vm_name)}};")],
     },
     {
         "name": "evidence-error-is-absence",
+        "scenario": "away",
         "why": "a registry that cannot be asked boots a sleeping guest anew",
         "edits": [(VK + "evidence.c",
                    "        ret->kind = VK_EVIDENCE_UNAVAILABLE;\n"
@@ -108,6 +117,7 @@ MUTANTS = [
     },
     {
         "name": "finalizer-removed-on-a-probe-error",
+        "scenario": "deleted-set",
         "why": "the set goes, its tags stay",
         "edits": [(OP + "deletion.c", "    rc = drop_tags(pass, &names, err);\n    if (rc == 0)\n        rc = remove_finalizer(",
                    "    rc = drop_tags(pass, &names, err);\n    if (rc != CC_CANCELED)\n        rc = remove_finalizer(")],
@@ -115,18 +125,19 @@ MUTANTS = [
     {
         "name": "local-copy-trusted",
         "why": "a wake from what an earlier round left on this host",
-        "edits": [(VK + "wake_source.c", "    if (!registry) {\n", "    if (local->id[0]) {\n"),
-                  (VK + "delete.c", "        if (!cc_text_is_empty(deletion->spec.vm_name) && !is_only_copy(deletion))",
-                   "        if (cc_text_is_empty(deletion->spec.vm_name) && !is_only_copy(deletion))")],
+        "scenario": "migrate",
+        "edits": [(VK + "wake_source.c", "    if (!registry) {\n", "    if (!registry || local->id[0]) {\n")],
     },
     {
         "name": "pod-uid-unchecked",
+        "scenario": "deleted-set",
         "why": "a late deletion hits the next incarnation",
         "edits": [(OP + "pass.c", "        .uid = meta->uid, .grace_s = -1, .resource_version = only_unchanged ? meta->resource_version : NULL};",
                    "        .uid = NULL, .grace_s = -1, .resource_version = NULL};\n    (void)only_unchanged;")],
     },
     {
         "name": "stale-failure-believed",
+        "scenario": "exits",
         "why": "a VM that came up again is rebuilt",
         "edits": [(OP + "rebuild.c", "    if (rc == 0 && !is_bad)\n", "    if (rc == 0 && !is_bad && !matches)\n"),
                   (OP + "rebuild.c", "int rc = op_pass_delete_pod_unchanged(pass, owned->pod, err);",
@@ -134,18 +145,21 @@ MUTANTS = [
     },
     {
         "name": "creating-record-adopted",
+        "scenario": "sleep",
         "why": "a half-made VM is taken for the guest",
         "edits": [(VK + "startup.c", "        if (!cc_text_equal(startup->vms[i].vm->state, \"creating\"))\n            continue;",
                    "        if (startup->vm_count > 0)\n            continue;")],
     },
     {
         "name": "lease-released-before-the-remove",
+        "scenario": "sleep",
         "why": "the address of a guest that still runs is given to another",
         "edits": [(VK + "delete.c", "    if (rc == 0)\n        rc = remove_vm(deletion, err);",
                    "    vk_leases_release(deletion->provider, deletion->vm);\n    if (rc == 0)\n        rc = remove_vm(deletion, err);")],
     },
     {
         "name": "unready-cache-is-empty",
+        "scenario": "away",
         "why": "all that the cache does not show yet is torn down",
         "edits": [("vk-cocoon/pods/pod_controller.c", "    int rc = cc_cache_wait_synced(controller->cache, err);", "    int rc = 0;"),
                   ("vk-cocoon/pods/pod_controller.c",
@@ -154,6 +168,7 @@ MUTANTS = [
     },
     {
         "name": "owed-remove-without-a-look",
+        "scenario": "sleep",
         "why": "a guest that ran on after its snapshot is removed",
         "edits": [(VK + "hibernate.c", "    *ret_is_awake = rc == 0 && vk_vm_is_running(now);\n    vk_vm_unref(now);\n"
                    "    if (rc != 0 && rc != CC_NOT_FOUND) {\n        cc_ignore(cc_err_wrap(err, \"remove vm %s\"",
@@ -162,12 +177,14 @@ MUTANTS = [
     },
     {
         "name": "shell-started-at-startup",
+        "scenario": "change",
         "why": "a VM whose remove stopped half-way is booted anew",
         "edits": [(VK + "startup.c", "entry->unjudged = !wants_sleep && !vk_vm_is_running(entry->vm);",
                    "entry->unjudged = false;")],
     },
     {
         "name": "asleep-without-a-look",
+        "scenario": "change",
         "why": "a VM that a failed wake left is forgotten, and its old tag called its state",
         "edits": [(VK + "hibernate.c", "    if (is_found)\n        return 0;\n    rc = find_durable(", "    rc = find_durable("),
                   (VK + "hibernate.c", "        vk_entry_bind(work->provider, work->entry, vm);\n        *ret_found = true;",
@@ -175,11 +192,13 @@ MUTANTS = [
     },
     {
         "name": "generation-not-answered-at-startup",
+        "scenario": "away",
         "why": "a suspend waits for ever",
         "edits": [(VK + "startup.c", "        if (!entry->resumed)\n            vk_lifecycle_echo(provider, entry);\n", "")],
     },
     {
         "name": "save-skipped-when-a-snapshot-is-there",
+        "scenario": "twice",
         "why": "the second sleep pushes what the first one left",
         "edits": [(VK + "hibernate.c", "    rc = save(work, err);\n    if (rc != 0) {",
                    "    rc = vk_snapshots_push(provider->options.snapshots, work->spec.vm_name, CC_TAG_HIBERNATE, "
@@ -187,6 +206,7 @@ MUTANTS = [
     },
     {
         "name": "operator-writes-the-lifecycle",
+        "scenario": "sleep",
         "why": "two writers of one key",
         "edits": [(OP + "pass.c",
                    "    return op_pass_annotate_pod(pass, owned, CC_KEY_HIBERNATE, want ? \"true\" : NULL, err);",
@@ -195,6 +215,7 @@ MUTANTS = [
     },
     {
         "name": "status-written-every-pass",
+        "scenario": "sleep",
         "why": "a settled set is never quiet",
         "edits": [(OP + "pass.c", "    if (op_status_equal_but(present, &wanted, pass->controller->dropped_status_members))\n        return 0;\n", ""),
                   (OP + "pass.c", "    if (!patch)\n        return 0;\n    const char *before = present->phase;",
@@ -203,9 +224,82 @@ MUTANTS = [
     },
     {
         "name": "eviction-on-an-unknown-vm",
+        "scenario": "exits",
         "why": "an inspect that says nothing ends the pod",
         "edits": [(VK + "exits.c", "        evict(exit, false, \"VMGone\", \"vm no longer exists\");\n    } else if (rc != 0) {",
                    "        evict(exit, false, \"VMGone\", \"vm no longer exists\");\n    } else if (rc != 0) {\n"
                    "        evict(exit, true, \"VMInspectTimeout\", \"unknown\");")],
+    },
+    {
+        "name": "old-tag-dropped-while-waking",
+        "why": "the snapshot of a move or of a released seat goes before its VM lives",
+        "scenario": "migrate",
+        "edits": [
+            (OP + "migrate.c", "return live ? OP_MOVE_FINISH : OP_MOVE_WATCH;", "return OP_MOVE_FINISH;"),
+            (OP + "pass.c", "if (rc == 0 && present && awake)", "if (rc == 0 && present)"),
+            (OP + "pass.c", "*ret_gone = !present || awake;", "*ret_gone = true;"),
+        ],
+    },
+    {
+        "name": "keep-flag-ignored",
+        "why": "a released main finds no warm copy where it wakes",
+        "scenario": "release",
+        "edits": [(VK + "delete.c", "    if (cc_flag_is_set(&deletion->pod->base.meta.annotations, CC_KEY_KEEP_SNAPSHOT))\n"
+                   "        return true;\n    return ", "    return !deletion->pod &&\n           ")],
+    },
+    {
+        "name": "hint-cleared-early",
+        "why": "an operator that dies before the pod is made no longer knows where it slept",
+        "scenario": "release",
+        "edits": [(OP + "wake.c", "    rc = op_pass_write_status(pass, OP_PHASE_WAKING, err);\n    if (rc == 0)\n",
+                   "    rc = op_pass_annotate_set(pass, CC_KEY_HIBERNATED_ON_NODE, NULL, err);\n    if (rc == 0)\n"
+                   "        rc = op_pass_write_status(pass, OP_PHASE_WAKING, err);\n    if (rc == 0)\n")],
+    },
+    {
+        "name": "cr-short-circuit-missing",
+        "why": "a main that a CocoonHibernation holds is moved from under it",
+        "scenario": "held-and-pinned",
+        "edits": [(OP + "migrate.c", "        if (!settled)\n            return true;", "        if (!settled && !pass)\n            return true;")],
+    },
+    {
+        "name": "migration-over-a-leftover-tag",
+        "why": "an old tag passes for the snapshot of the move, and the live main is deleted over it",
+        "scenario": "leftover",
+        "edits": [(OP + "migrate.c", "return live ? OP_MOVE_DROP_LEFTOVER : OP_MOVE_PASS_ON;",
+                   "return live ? OP_MOVE_DELETE : OP_MOVE_PASS_ON;")],
+    },
+    {
+        "name": "record-forgotten-on-a-failed-tag-delete",
+        "why": "the tag stays, and nothing remembers that it is owed a reclaim",
+        "scenario": "sleep",
+        "edits": [(OP + "unsuspend.c", "        if (rc == 0 && gone)\n", "        if (rc != 0 || gone)\n")],
+    },
+    {
+        "name": "moved-on-the-tag-alone",
+        "why": "a node whose remove failed takes the tag back, and the guest that ran on goes with its pod",
+        "scenario": "migrate",
+        "edits": [(OP + "migrate.c", "           (cc_text_is_empty(lifecycle.state) && cc_text_equal(set->status.phase, OP_PHASE_MIGRATING));",
+                   "           cc_text_equal(set->status.phase, OP_PHASE_MIGRATING);")],
+    },
+    {
+        "name": "moved-by-the-cache",
+        "why": "a pin that goes to and fro has woken the main that the cache shows asleep",
+        "scenario": "repin-back",
+        "edits": [(OP + "migrate.c", "    bool present = false;\n    int rc = op_pass_read_pod(pass, main, &present, err);",
+                   "    bool present = true;\n    int rc = 0;"),
+                  (OP + "migrate.c", "    rc = op_pass_delete_pod_unchanged(pass, main->pod, &failure);\n    if (rc != 0 && cc_kube",
+                   "    rc = op_pass_delete_pod(pass, main->pod, &failure);\n    if (rc != 0 && cc_kube")],
+    },
+    {
+        "name": "move-not-recorded",
+        "why": "a restore that fails at first leaves its tag behind for good",
+        "scenario": "migrate",
+        "edits": [(OP + "migrate.c", "    cc_strlist_add_unique(&pass->record.vms, &pass->arena, vm_name);\n    return op_pass_write_record(pass, err);",
+                   "    (void)err;\n    return vm_name ? 0 : CC_NOT_FOUND;")],
+    },
+    {
+        "name": "released-by-the-cache",
+        "why": "a set is called Suspended over a main that the cache does not show",
+        "edits": [(OP + "release.c", "op_pass_phase_is(pass, OP_PHASE_SUSPENDED) ? 0 : find_main(", "ret ? 0 : find_main(")],
     },
 ]

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "app.h"
+#include "base/alloc.h"
 #include "base/text.h"
 #include "base/version.h"
 
@@ -49,5 +50,6 @@ int main(int argc, char **argv) {
         fputs(usage, stderr);
         return EXIT_USAGE;
     }
+    cc_alloc_set_up();
     return vk_app_run(&arguments);
 }

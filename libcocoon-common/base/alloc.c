@@ -1,5 +1,6 @@
 #include "base/alloc.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,4 +59,8 @@ char *cc_xasprintf(const char *format, ...) {
 
 void *cc_try_malloc(size_t bytes) {
     return malloc(bytes ? bytes : 1);
+}
+
+void cc_alloc_set_up(void) {
+    mallopt(M_MXFAST, 0);
 }

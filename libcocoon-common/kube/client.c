@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "http/url.h"
 #include "kube/client_internal.h"
+#include "kube/trim.h"
 
 #define READ_BYTES (32 * 1024)
 #define LOST_CONNECTION_WAIT_MS 1000 /* contract/04 C5.5 */
@@ -187,7 +188,7 @@ static int read_object(const struct cc_kube *kube, const struct cc_kube_call *ca
     cc_buf_init(&body, CC_KUBE_OBJECT_BYTES_MAX);
     int rc = read_body(kube, answer->stream, &body, err);
     if (rc == 0)
-        rc = cc_json_parse(body.data, body.len, body.limit, &object, err);
+        rc = cc_json_parse(body.data, cc_kube_trim(body.data, body.len), body.limit, &object, err);
     if (rc == 0)
         rc = check_kind(object, call->kind, err);
     if (rc == 0)

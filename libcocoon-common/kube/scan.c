@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/json.h"
+#include "kube/trim.h"
 
 enum state {
     STREAM_VALUE,   /* between values of a stream */
@@ -137,7 +138,8 @@ static int value_read(struct cc_scan *scan, bool *ret_complete, struct cc_err *e
 }
 
 static int value_parse(struct cc_scan *scan, json_t **ret, struct cc_err *err) {
-    int rc = cc_json_parse(scan->value.data, scan->value.len, scan->value.limit, ret, err);
+    size_t count = cc_kube_trim(scan->value.data, scan->value.len);
+    int rc = cc_json_parse(scan->value.data, count, scan->value.limit, ret, err);
 
     /* One large object must not keep its room for the life of a watch. */
     if (scan->value.capacity > 64 * 1024) {

@@ -172,7 +172,9 @@ CC_YIELDS static int recreate(struct op_pass *pass, bool *ret_ends, struct cc_re
 }
 
 CC_YIELDS static int wake_in_place(struct op_pass *pass, struct cc_reconcile_result *ret, struct cc_err *err) {
-    int rc = op_pass_hibernate_pod(pass, pass->pods.main, false, err);
+    int rc = record_move(pass, err);
+    if (rc == 0)
+        rc = op_pass_hibernate_pod(pass, pass->pods.main, false, err);
     return rc != 0 ? rc : go_on_migrating(pass, ret, err);
 }
 
@@ -184,7 +186,9 @@ CC_YIELDS static int watch_restore(struct op_pass *pass, struct cc_reconcile_res
         op_pass_event(pass, CC_EVENT_WARNING, OP_EVENT_MIGRATE_NO_CAPACITY, "main pod %s unschedulable: %s",
                       main->base.meta.name, why);
     }
-    return go_on_migrating(pass, ret, err);
+    /* An older operator that began the move has recorded nothing. */
+    int rc = record_move(pass, err);
+    return rc != 0 ? rc : go_on_migrating(pass, ret, err);
 }
 
 CC_YIELDS static int act(struct op_pass *pass, enum op_move move, bool *ret_ends, struct cc_reconcile_result *ret,

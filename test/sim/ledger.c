@@ -231,6 +231,7 @@ static void note_birth(struct sim_world *world, struct sim_vm *vm, struct fake_v
         vm->birth = live->memory;
     else if (live->memory < vm->birth)
         vm->birth = 0; /* an older life goes on; when it began is forgotten */
+    vm->was_permitted = vm->was_permitted || (may_lose && vm->birth == live->memory);
     sim_trace(world, "ledger", "%s came up on node-%zu with memory %llu (owed %llu%s%s)", vm->name, host,
               (unsigned long long)live->memory, (unsigned long long)owed, may_lose ? ", may lose: " : "",
               may_lose ? vm->why : "");

@@ -156,7 +156,7 @@ void sim_kube_port(struct sim_daemon *daemon);
 void sim_registry_port(struct sim_daemon *daemon);
 void sim_host_port(struct sim_daemon *daemon);
 struct vk_peer_port sim_peer_port(struct sim_daemon *daemon); /* peers.c */
-void sim_macos_port(struct sim_daemon *daemon); /* macos.c */
+void sim_macos_port(struct sim_daemon *daemon);               /* macos.c */
 
 /* --- the ledger: what became of each VM's memory -------------------------------------------------------------------
  */
@@ -166,6 +166,7 @@ struct sim_vm {
     bool is_sub_agent;
     uint64_t value, birth;        /* newest memory it ever had, and what it started with */
     uint64_t tag_value, tag_seen; /* memory behind its tag, as of that many changes of tags */
+    bool was_permitted;           /* a life of it began with less than was owed, and was allowed to */
     bool may_lose;                /* something happened after which it may start anew */
     bool is_forfeit;              /* its slot or set is gone: nothing of it is owed any more */
     char why[48];

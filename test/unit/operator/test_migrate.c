@@ -259,6 +259,8 @@ static void the_tag_stays_until_the_vm_lives(void *arg) {
         ck_assert_int_eq(t.result.requeue_after_ms, 5000);
         ck_assert(has_tag(&t) && !is_going(&t));
         ck_assert_str_eq(op_phase(&t), "Migrating");
+        /* An older operator that began the move has recorded nothing: from now on the snapshot is owed a reclaim. */
+        ck_assert_ptr_nonnull(strstr(op_set_annotation(&t, CC_KEY_HIBERNATE_RECLAIM), VM_M));
         op_test_end(&t);
     }
     CC_VECTOR("03-52");

@@ -222,6 +222,12 @@ kill-test: deps ## kill -9 of either daemon (NODE=1: the node agent), KILLS time
 	@hack/kube build > /dev/null
 	@VARIANT=$(VARIANT) NODE=$(NODE) python3 test/cluster/kill_test.py $(or $(KILLS),40)
 
+faults: deps ## every state machine with one request in five broken, on real servers; FAULT_SEED=n
+	@$(MAKE) --no-print-directory -j$(shell nproc) all VARIANT=$(VARIANT)
+	@hack/kube build > /dev/null
+	@VARIANT=$(VARIANT) python3 test/integration/test_faults.py --all
+.PHONY: faults
+
 # --- tests -------------------------------------------------------------------------------------------------------------
 check: deps ## builds release and asan, unit tests in both, tree rules, integration tests on real servers
 	@hack/check
@@ -235,6 +241,7 @@ bench: deps ## the numbers to hold, each with its bar
 	@$(MAKE) --no-print-directory -j$(shell nproc) all VARIANT=release
 	@hack/kube build > /dev/null
 	@python3 test/cluster/bench.py
+	@python3 test/cluster/bench_scale.py
 	@python3 test/cluster/bench_kubelet.py
 	@$(MAKE) --no-print-directory bench-snapshots
 .PHONY: bench-kubelet

@@ -24,6 +24,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test/cluster"))
+from api import Api  # noqa: E402
 from cluster import Cluster, Daemon, Mismatch, Node, enter_namespace, free_ports, wait  # noqa: E402
 
 SETS = "/apis/cocoonset.cocoonstack.io/v1/namespaces/default/cocoonsets"
@@ -39,47 +40,6 @@ def case(lane):
         LANES.setdefault(lane, []).append(function)
         return function
     return register
-
-
-class Api:
-    """The API server without a kubectl process for each question: (status, body)."""
-
-    def __init__(self, directory):
-        self.context = ssl.create_default_context(cafile=str(directory / "certs/apiserver.crt"))
-        self.context.check_hostname = False  # the certificate itself is pinned
-        self.port = int((directory / "apiserver.port").read_text())
-        self.token = (directory / "tokens.csv").read_text().split(",")[0]
-
-    def call(self, method, path, body=None, content="application/json"):
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, context=self.context, timeout=20)
-        try:
-            connection.request(method, path, None if body is None else json.dumps(body),
-                               {"Authorization": "Bearer " + self.token, "Content-Type": content})
-            answer = connection.getresponse()
-            text = answer.read()
-        except http.client.HTTPException as error:
-            raise OSError(str(error)) from error
-        finally:
-            connection.close()
-        return answer.status, json.loads(text) if text.startswith(b"{") else {"message": text.decode()}
-
-    def must(self, method, path, body=None, content="application/json"):
-        status, answer = self.call(method, path, body, content)
-        if status >= 300:
-            raise Mismatch(f"{method} {path}: {status} {answer.get('message')}")
-        return answer
-
-    def merge(self, path, patch):
-        return self.must("PATCH", path, patch, "application/merge-patch+json")
-
-    def get(self, path):
-        """None when it is not there."""
-        status, answer = self.call("GET", path)
-        if status == 404:
-            return None
-        if status >= 300:
-            raise Mismatch(f"GET {path}: {status} {answer.get('message')}")
-        return answer
 
 
 class Lane:

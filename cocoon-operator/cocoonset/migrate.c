@@ -129,8 +129,8 @@ CC_YIELDS static int drop_tag(struct op_pass *pass, struct cc_reconcile_result *
     return rc != 0 || !gone ? rc : go_on_migrating(pass, ret, err);
 }
 
-/* Rule Q. The cache may show a sleep that is over: a pin that went back and forth has woken it. So the server is asked, and
- * the DELETE holds only for what it said. */
+/* Rule Q. The cache may show a sleep that is over: a pin that went back and forth has woken it. So the server is asked,
+ * and the DELETE holds only for what it said. */
 CC_YIELDS static int delete_old(struct op_pass *pass, struct cc_reconcile_result *ret, struct cc_err *err) {
     struct op_owned_pod *main = pass->pods.main;
     bool present = false;

@@ -86,7 +86,7 @@ class Machine(Cluster):
 
     def __init__(self, directory, variant):
         super().__init__(directory, variant)
-        self.processes = []
+        self.processes, self.owned = [], []
         self.cgroups = [path for path in self.cgroup_folders() if not path.exists()]
 
     @staticmethod
@@ -123,6 +123,7 @@ class Machine(Cluster):
         pathlib.Path(path).mkdir(parents=True, exist_ok=True)
         subprocess.run(["mount", "--bind", inner, path], check=True)
         subprocess.run(["mount", "--make-rshared", path], check=True)
+        self.owned.append(path)
 
     def start_containerd(self):
         for path in ("/var/lib/kubelet", "/var/log/pods", "/var/log/containers", "/var/lib/cni", "/run/containerd"):
@@ -240,6 +241,8 @@ conf_dir = "{network}"
             pass
         for daemon in self.processes:
             daemon.kill()
+        for path in self.owned:
+            subprocess.run(["umount", "-R", "-l", path], check=False)
         for top in self.cgroups:
             for folder, _, _ in os.walk(top, topdown=False):
                 try:

@@ -213,7 +213,7 @@ const struct sim_scenario sim_scenarios[] = {
     {"orphans", "VMs whose pods went while their node agent was away", 1, story_orphans},
     {"away", "what is asked for changes while the node agent is away", 1, story_away},
     {"replaced", "a pod that was forced away is made anew under its name", 1, story_replaced},
-    {"statics", "a toolbox that runs elsewhere", 1, story_statics},
+    {"static-toolbox", "a toolbox that runs elsewhere", 1, story_statics},
     {"old-running", "taken over from an older operator: running", 2, story_takeover_running},
     {"old-suspending", "taken over on the way to sleep, without a record", 2, story_takeover_suspending},
     {"old-suspended", "taken over asleep, without a record", 2, story_takeover_suspended},

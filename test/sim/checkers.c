@@ -15,6 +15,7 @@
 #include "support/node/fake_host_internal.h"
 
 #define MANIFEST_BYTES_MAX ((size_t)1024 * 1024)
+#define TAG_KNOWN_MS 10000 /* an answer is acted on within so long */
 
 void sim_violation(struct sim_world *world, const char *invariant, const char *format, ...) {
     struct sim_result *result = world->result;
@@ -45,23 +46,28 @@ static struct sim_doubt *find_doubt(const struct sim_daemon *daemon, const char 
     return NULL;
 }
 
-void sim_doubt_open(struct sim_daemon *daemon, const char *kind, const char *what) {
+static struct sim_doubt *doubt_about(struct sim_daemon *daemon, const char *kind, const char *what) {
     struct sim_doubt *doubt = find_doubt(daemon, kind, what);
 
     if (!doubt) {
         doubt = CC_NEW(struct sim_doubt);
         snprintf(doubt->what, sizeof doubt->what, "%s %s", kind, what);
+        doubt->settled_ms = -1;
         doubt->next = daemon->doubts;
         daemon->doubts = doubt;
     }
-    doubt->is_open = true;
+    return doubt;
+}
+
+void sim_doubt_open(struct sim_daemon *daemon, const char *kind, const char *what) {
+    doubt_about(daemon, kind, what)->is_open = true;
 }
 
 void sim_doubt_settle(struct sim_daemon *daemon, const char *kind, const char *what) {
-    struct sim_doubt *doubt = find_doubt(daemon, kind, what);
+    struct sim_doubt *doubt = doubt_about(daemon, kind, what);
 
-    if (doubt)
-        doubt->is_open = false;
+    doubt->is_open = false;
+    doubt->settled_ms = sim_clock_ms(&daemon->world->clock);
 }
 
 bool sim_doubt_is_open(const struct sim_daemon *daemon, const char *kind, const char *what) {
@@ -110,7 +116,10 @@ static bool is_tag_in_doubt(const struct sim_daemon *daemon, const char *vm_name
     char tag[80];
 
     snprintf(tag, sizeof tag, "%s:%s", vm_name, CC_TAG_HIBERNATE);
-    return sim_doubt_is_open(daemon, "tag", tag);
+    const struct sim_doubt *doubt = find_doubt(daemon, "tag", tag);
+    /* One controller has had its answer and acts on it, while that of another one in the daemon says nothing. */
+    return doubt && doubt->is_open &&
+           (doubt->settled_ms < 0 || sim_clock_ms(&daemon->world->clock) - doubt->settled_ms > TAG_KNOWN_MS);
 }
 
 /* The warm copy of a seat that is released, or of a main that moves; and any copy of a guest that does not live, while

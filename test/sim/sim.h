@@ -84,6 +84,7 @@ enum sim_daemon_kind { SIM_OPERATOR, SIM_NODE };
 struct sim_doubt {
     char what[96];
     bool is_open;
+    int64_t settled_ms; /* when an answer last said something; -1 = never */
     struct sim_doubt *next;
 };
 

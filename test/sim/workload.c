@@ -26,6 +26,12 @@ static bool draw(struct sim_world *world, uint64_t one_in) {
     return sim_random_below(&world->users_random, one_in) == 0;
 }
 
+/* What is done seldom is refused more often: both outcomes of it have to be met. */
+static void err_more_often(struct sim_world *world) {
+    if (draw(world, 3))
+        world->user_errs = true;
+}
+
 static const json_t *spec_of(const struct sim_world *world, const char *name) {
     return cc_json_member(sim_set(world, name), "spec");
 }
@@ -84,6 +90,8 @@ static bool toggle_toolbox(struct sim_world *world, const char *name, bool is_st
                            cc_json_text(cc_json_path(set, "spec", "agent", NULL), "image"));
     char *patch cc_cleanup(cc_free_p) = cc_xasprintf("{'spec':{'toolboxes':%s}}", boxes);
 
+    if (has)
+        err_more_often(world);
     if (is_static)
         *ret = has ? SIM_REMOVE_STATIC_TOOLBOX : SIM_ADD_STATIC_TOOLBOX;
     else
@@ -96,8 +104,10 @@ static bool edit_policy(struct sim_world *world, const char *name, enum sim_acti
     bool releases = cc_text_equal(cc_json_text(spec_of(world, name), "hibernatePolicy"), "release");
 
     *ret = releases ? SIM_RETAIN_POLICY : SIM_RELEASE_POLICY;
-    if (releases)
+    if (releases) {
+        err_more_often(world);
         return sim_user_patch_set(world, name, "{'spec':{'hibernatePolicy':'retain'}}");
+    }
     if (draw(world, 4))
         return sim_user_patch_set(world, name, "{'spec':{'hibernatePolicy':'release'}}");
     return sim_user_patch_set(world, name,
@@ -109,10 +119,16 @@ static const char *any_node(struct sim_world *world) {
                            : world->nodes[sim_random_below(&world->users_random, world->node_count)].name;
 }
 
+static bool is_moving(const struct sim_world *world, const char *name) {
+    return cc_text_equal(cc_json_text(cc_json_member(sim_set(world, name), "status"), "phase"), "Migrating");
+}
+
 static bool edit_pin(struct sim_world *world, const char *name, enum sim_action *ret) {
     bool is_pinned = !cc_text_is_empty(cc_json_text(spec_of(world, name), "nodeName"));
-    bool moves = cc_text_equal(cc_json_text(cc_json_member(sim_set(world, name), "status"), "phase"), "Migrating");
+    bool moves = is_moving(world, name);
 
+    if (moves || is_pinned)
+        err_more_often(world);
     if (is_pinned && draw(world, 4)) {
         *ret = SIM_UNPIN;
         return sim_user_patch_set(world, name, "{'spec':{'nodeName':null}}");
@@ -147,19 +163,38 @@ static bool delete_any_pod(struct sim_world *world, const char *set, enum sim_ac
     return sim_user_delete_pod(world, vm->pod);
 }
 
-static bool hibernate_any_pod(struct sim_world *world, const char *set, enum sim_action *ret) {
+/* One of any set that somebody sent to sleep before, if there is one. */
+static const struct sim_vm *hibernated_before(const struct sim_world *world) {
+    const struct sim_vm *vm = world->vms;
+
+    while (vm && (!sim_pod(world, vm->pod) || !sim_hibernation_of(world, vm->pod)))
+        vm = vm->next;
+    return vm;
+}
+
+static const struct sim_vm *any_with_pod(struct sim_world *world, const char *set) {
     uint64_t left = sim_random_below(&world->users_random, 4);
     const struct sim_vm *vm = world->vms;
 
-    *ret = SIM_ACTION_COUNT;
     while (vm && (strcmp(vm->set, set) != 0 || !sim_pod(world, vm->pod) || left-- > 0))
         vm = vm->next;
+    return vm;
+}
+
+static bool hibernate_any_pod(struct sim_world *world, const char *set, enum sim_action *ret) {
+    const struct sim_vm *vm = draw(world, 2) ? hibernated_before(world) : NULL;
+
+    *ret = SIM_ACTION_COUNT;
+    if (!vm)
+        vm = any_with_pod(world, set);
     if (!vm || !world->has_registry)
         return false;
     const json_t *present = sim_hibernation_of(world, vm->pod);
     const char *desire = cc_json_text(cc_json_member(present, "spec"), "desire");
 
-    if (present && draw(world, 4)) {
+    if (present)
+        err_more_often(world);
+    if (present && draw(world, 3)) {
         *ret = SIM_DELETE_HIBERNATION;
         return sim_user_delete_hibernation(world, vm->pod);
     }
@@ -196,7 +231,10 @@ static bool create_set(struct sim_world *world, const struct habits *habits, con
 
 /* *ret: what was done; COUNT = nothing. */
 static bool do_something(struct sim_world *world, const struct habits *habits, const char *name, enum sim_action *ret) {
-    switch (sim_random_below(&world->users_random, 24)) {
+    /* A move is soon over. */
+    if (habits->pin && is_moving(world, name) && draw(world, 3))
+        return edit_pin(world, name, ret);
+    switch (sim_random_below(&world->users_random, 25)) {
     case 0:
         *ret = SIM_DELETE_SET;
         return sim_user_delete_set(world, name);
@@ -210,6 +248,7 @@ static bool do_something(struct sim_world *world, const struct habits *habits, c
     case 4:
         return set_replicas(world, name, ret);
     case 5:
+    case 24:
         return toggle_toolbox(world, name, habits->add_statics && draw(world, 3), ret);
     case 6:
     case 7:

@@ -507,7 +507,8 @@ CC_YIELDS CC_MUST_USE int vk_ipconfig(struct vk_provider *provider, const char *
 CC_YIELDS CC_MUST_USE int vk_wake(struct vk_provider *provider, struct vk_entry *entry, const char **ret_reason,
                                   struct cc_err *err);
 
-/* retry.c */
+/* retry.c. The delay after a failure: 15 s, then twice the last one, up to 5 min. last_ms 0 = the first. */
+int64_t vk_retry_delay_ms(int64_t last_ms);
 void vk_retry_owe(struct vk_provider *provider, struct vk_entry *entry);
 void vk_retry_clear(struct vk_entry *entry);
 CC_YIELDS void vk_retry_loop(void *provider);
@@ -520,7 +521,7 @@ enum vk_stale_verdict { VK_STALE_FREE, VK_STALE_ADOPTABLE, VK_STALE_WATCH, VK_ST
 CC_YIELDS enum vk_stale_verdict vk_stale_create_judge(struct vk_provider *provider, const struct vk_vm *vm,
                                                       const struct vk_vm **ret_vm);
 void vk_stale_create_watch(struct vk_provider *provider, const struct vk_vm *vm);
-/* orphans.c, 14.4 */
+/* orphans.c, 14.4. What could not be destroyed for want of an answer is looked at again in the background. */
 CC_YIELDS void vk_orphan_handle(struct vk_provider *provider, const struct vk_vm *vm);
 /* resume.c, 14.3: pure choice, and the dispatcher. */
 enum vk_resume { VK_RESUME_NONE, VK_RESUME_HIBERNATE, VK_RESUME_POST_CLONE, VK_RESUME_READY_WAIT, VK_RESUME_CLASSIFY };

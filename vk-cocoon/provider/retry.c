@@ -7,12 +7,16 @@
 #define LONGEST_DELAY_MS 300000
 #define BUSY_DELAY_MS 500
 
+int64_t vk_retry_delay_ms(int64_t last_ms) {
+    int64_t delay_ms = last_ms == 0 ? FIRST_DELAY_MS : last_ms * 2;
+
+    return delay_ms > LONGEST_DELAY_MS ? LONGEST_DELAY_MS : delay_ms;
+}
+
 void vk_retry_owe(struct vk_provider *provider, struct vk_entry *entry) {
     struct vk_retry *retry = &entry->retry;
 
-    retry->delay_ms = retry->delay_ms == 0 ? FIRST_DELAY_MS : retry->delay_ms * 2;
-    if (retry->delay_ms > LONGEST_DELAY_MS)
-        retry->delay_ms = LONGEST_DELAY_MS;
+    retry->delay_ms = vk_retry_delay_ms(retry->delay_ms);
     retry->due = cc_mono_add_ms(cc_loop_now_mono(provider->loop), retry->delay_ms);
     retry->owed = true;
     cc_event_set(&provider->retry_changed);

@@ -238,6 +238,98 @@ static void claimed_orphan(struct provider_bench *bench) {
 }
 DESTROY_TEST(orphan__claimed_or_unknown_is_kept, claimed_orphan)
 
+static void fail_lists(struct provider_bench *bench) {
+    fake_kube_fail(bench->server,
+                   &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS, .method = "LIST", .count = -1, .status = 500});
+}
+
+/* The startup that finds a VM without a pod while the API server does not answer. */
+static void start_unanswered(struct provider_bench *bench) {
+    struct cc_object_list none = {0};
+
+    add_vm(bench, NULL, NULL);
+    fail_lists(bench);
+    ck_assert_int_eq(vk_provider_startup(bench->provider, &none, NULL), 0);
+    provider_bench_sleep(60000);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm rm"), 0);
+    ck_assert_ptr_nonnull(vk_named_get(bench->provider, N));
+}
+
+static void answered_late(struct provider_bench *bench) {
+    start_unanswered(bench);
+    fake_kube_heal(bench->server);
+    provider_bench_sleep(300000);
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 0);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm rm"), 1);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "release"), 1);
+    ck_assert_ptr_null(vk_named_get(bench->provider, N));
+}
+DESTROY_TEST(orphan__question_is_repeated_until_answered, answered_late)
+
+static void claimed_late(struct provider_bench *bench) {
+    start_unanswered(bench);
+    fake_kube_heal(bench->server);
+    fake_kube_put_pod(bench->server, "ns", "demo-0", "n2", NULL, RUN_POD);
+    provider_bench_sleep(300000);
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 1);
+    /* That was an answer: it stays kept when that pod goes. */
+    fake_kube_drop(bench->server, "pods", "ns", "demo-0");
+    provider_bench_sleep(900000);
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 1);
+}
+DESTROY_TEST(orphan__claimed_after_the_first_question_is_kept, claimed_late)
+
+/* It was left to be adopted, and it was: nobody asks about it any more. */
+static void adopted_meanwhile(struct provider_bench *bench) {
+    start_unanswered(bench);
+    fake_kube_put_pod(bench->server, "ns", "demo-0", "n1", NULL, RUN_POD);
+    ck_assert_int_eq(provider_bench_create(bench, "demo-0", NULL), 0);
+    ck_assert_ptr_nonnull(entry_of(bench)->vm);
+    fake_kube_heal(bench->server);
+    fake_kube_drop(bench->server, "pods", "ns", "demo-0"); /* not even if that pod is no longer listed */
+    provider_bench_sleep(900000);
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 1);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm rm"), 0);
+}
+DESTROY_TEST(orphan__adopted_meanwhile_is_kept, adopted_meanwhile)
+
+/* The API server answered that there is no such pod; one came right after that, and is about to adopt it. */
+static void pod_came_after_answer(struct provider_bench *bench) {
+    struct vk_entry *entry;
+
+    start_unanswered(bench);
+    fake_kube_put_pod(bench->server, "ns", "demo-0", "n1", NULL, RUN_POD);
+    entry = vk_entry_take(bench->provider, "ns", "demo-0");
+    const struct cc_pod *pod = provider_bench_pod(bench, "demo-0");
+    vk_entry_track(bench->provider, entry, pod);
+    cc_pod_unref(pod);
+    fake_kube_drop(bench->server, "pods", "ns", "demo-0");
+    fake_kube_heal(bench->server);
+    provider_bench_sleep(300000);
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 1);
+    vk_entry_unpin(bench->provider, entry);
+}
+DESTROY_TEST(orphan__pod_after_the_answer_keeps_it, pod_came_after_answer)
+
+static void remove_fails(struct provider_bench *bench, enum fake_fault_kind kind) {
+    add_vm(bench, NULL, NULL);
+    fake_host_fail_nth(bench->host, "vm rm", 1, (struct fake_fault){.kind = kind});
+    provider_bench_restart(bench);
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 1);
+    provider_bench_sleep(20000);
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 0);
+}
+
+static void remove_refused(struct provider_bench *bench) {
+    remove_fails(bench, FAKE_FAIL);
+}
+
+static void remove_pretended(struct provider_bench *bench) {
+    remove_fails(bench, FAKE_SKIP);
+}
+DESTROY_TEST(orphan__refused_remove_is_repeated, remove_refused)
+DESTROY_TEST(orphan__pretended_remove_is_repeated, remove_pretended)
+
 /* --- owed work
  * ---------------------------------------------------------------------------------------------------------------------------
  */
@@ -439,6 +531,12 @@ int main(void) {
     tcase_add_test(tcase, stale_create__not_creating);
     tcase_add_test(tcase, orphan__policies);
     tcase_add_test(tcase, orphan__claimed_or_unknown_is_kept);
+    tcase_add_test(tcase, orphan__question_is_repeated_until_answered);
+    tcase_add_test(tcase, orphan__claimed_after_the_first_question_is_kept);
+    tcase_add_test(tcase, orphan__adopted_meanwhile_is_kept);
+    tcase_add_test(tcase, orphan__pod_after_the_answer_keeps_it);
+    tcase_add_test(tcase, orphan__refused_remove_is_repeated);
+    tcase_add_test(tcase, orphan__pretended_remove_is_repeated);
     tcase_add_test(tcase, resume__by_the_mark);
     tcase_add_test(tcase, resume__windows_is_classified);
     tcase_add_test(tcase, resume__claim_holds_the_pod);

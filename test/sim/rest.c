@@ -219,17 +219,26 @@ static bool has_nothing_to_wake(struct sim_world *world, const struct sim_vm *vm
            (world->has_registry || sim_ledger_local_value(world, vm->name) == 0);
 }
 
+static bool has_no_seat(const json_t *pod) {
+    return cc_text_equal(condition(pod, "PodScheduled", "reason"), "Unschedulable");
+}
+
 /* Visible in status, and as far as it can come: a parked pod, no room for one, nothing left to suspend or wake. */
 static bool is_excused(struct look *look, const json_t *set, const char *name, bool suspended) {
+    char static_pod[64];
+
     if (look->world->options->scenario) /* one fault explains none of these */
         return false;
     if (strstr(sim_annotation(set, CC_KEY_REBUILD_HISTORY), "\"parked\":true"))
+        return true;
+    snprintf(static_pod, sizeof static_pod, "%s-st", name);
+    if (has_no_seat(sim_pod(look->world, static_pod)))
         return true;
     for (const struct sim_vm *vm = look->world->vms; vm; vm = vm->next) {
         const json_t *pod = sim_pod(look->world, vm->pod);
         if (strcmp(vm->set, name) != 0 || !pod)
             continue;
-        if (cc_text_equal(condition(pod, "PodScheduled", "reason"), "Unschedulable"))
+        if (has_no_seat(pod))
             return true;
         if (suspended ? has_nothing_to_sleep(look->world, vm, pod) : has_nothing_to_wake(look->world, vm, pod))
             return true;

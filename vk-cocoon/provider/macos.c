@@ -88,6 +88,9 @@ int vk_macos_update(struct vk_provider *provider, struct vk_entry *entry, struct
         vk_count_lifecycle(provider, "update", "ok", "");
     } else {
         vk_lifecycle_echo(provider, entry);
+        /* It came up while it was asked to sleep: its probe has turned, and does not turn again. */
+        if (vk_entry_is(entry, pod->base.meta.uid) && cc_text_equal(vk_entry_state(entry), CC_STATE_CREATING))
+            vk_macos_settle(provider, entry);
         vk_count_lifecycle(provider, "update", "skipped", "noop");
     }
     cc_pod_unref(pod);

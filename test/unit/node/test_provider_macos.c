@@ -389,6 +389,19 @@ static void refuses_to_hibernate(struct provider_bench *bench) {
 }
 MACOS_TEST(macos__refuses_to_hibernate, refuses_to_hibernate)
 
+/* Nobody refused anything: it was asked to sleep before it was made, and no longer when it was up. */
+static void wish_withdrawn_after_boot(struct provider_bench *bench) {
+    fake_macos_add_image(bench->macos, "m:1");
+    provider_bench_make(bench, "demo-0", MAC_POD "," CC_KEY_HIBERNATE "=true");
+    connect_guest(bench);
+    provider_bench_sleep(30000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "creating");
+    ck_assert_int_eq(provider_bench_change(bench, "demo-0", CC_KEY_HIBERNATE, NULL), 0);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "ready");
+    ck_assert(fake_macos_is_up(bench->macos, N));
+}
+MACOS_TEST(macos__wish_to_sleep_withdrawn_after_boot, wish_withdrawn_after_boot)
+
 /* Any other failure stays; a lifted refusal waits for the probe. */
 static void lifts_only_its_refusal(struct provider_bench *bench) {
     make_ready(bench);
@@ -581,6 +594,7 @@ int main(void) {
     tcase_add_test(tcase, macos__waits_for_the_record);
     tcase_add_test(tcase, macos__ignores_cocoons_events);
     tcase_add_test(tcase, macos__refuses_to_hibernate);
+    tcase_add_test(tcase, macos__wish_to_sleep_withdrawn_after_boot);
     tcase_add_test(tcase, macos__lifts_only_its_refusal);
     tcase_add_test(tcase, macos__deletes);
     tcase_add_test(tcase, macos__deletes_untracked);

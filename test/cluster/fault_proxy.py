@@ -4,7 +4,8 @@
      "seed": 7, "rate": 0.2, "report": path}
 
 Plain HTTP/1.1 in, HTTP or HTTPS out. Which request is broken, and how, follows from the seed, the verb and the number of
-the request among those of its verb; the second of each verb is always broken, so that none gets off. A request is
+the request among those of its verb; the second of each verb is always broken, so that none gets off, and never three
+of a verb one after the other, which no retry outlasts. A request is
 refused by a reset, answered with 500, 429 or 504 without effect, or takes effect and its answer is lost. Ended with
 SIGTERM it leaves {"verb": {"seen": n, "broken": {"how": n}}} in the report."""
 import asyncio
@@ -85,10 +86,12 @@ class Proxy:
         seen = self.verbs.setdefault(verb, {"seen": 0, "broken": {}})
         seen["seen"] += 1
         draw = random.Random(f"{self.options['seed']}/{self.options['name']}/{verb}/{seen['seen']}")
-        if draw.random() >= self.options["rate"] and seen["seen"] != 2:
+        streak, seen["streak"] = seen.get("streak", 0), 0
+        if streak == 2 or (draw.random() >= self.options["rate"] and seen["seen"] != 2):
             return None
         way = draw.choice(WAYS)
         seen["broken"][way] = seen["broken"].get(way, 0) + 1
+        seen["streak"] = streak + 1
         return way
 
     async def connect(self):

@@ -25,7 +25,7 @@ from cluster import Cluster, Daemon, Mismatch, enter_namespace, free_ports, wait
 GROUP = "/apis/cocoonset.cocoonstack.io/v1/namespaces/default"
 SETS, CRS, PODS = f"{GROUP}/cocoonsets", f"{GROUP}/cocoonhibernations", "/api/v1/namespaces/default/pods"
 VM = "vm.cocoonstack.io/"
-PATIENCE = int(os.environ.get("PATIENCE", "300"))  # a push that failed three times is tried again after 30 s
+PATIENCE = int(os.environ.get("PATIENCE", "420"))  # a push that failed three times is tried again after 30 s
 RATE = 0.2
 # What the daemons use. A verb that never came, or was never broken, fails the test.
 VERBS = {"api": ("GET", "LIST", "WATCH", "POST", "PUT", "PATCH", "DELETE"),

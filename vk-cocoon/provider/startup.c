@@ -318,17 +318,19 @@ static void dispatch_owed(struct startup *startup) {
     for (size_t i = 0; i < list.count; i++) {
         struct vk_entry *entry = list.items[i];
         bool had_id = !cc_text_is_empty(vk_entry_annotation(entry, CC_KEY_VM_ID));
+        bool is_open = entry->unjudged || (!entry->vm && vk_entry_wants_sleep(entry) &&
+                                           !cc_text_equal(vk_entry_state(entry), CC_STATE_HIBERNATED));
 
         if (!entry->pod || cc_object_is_deleting(&entry->pod->base.meta))
             continue;
-        if (entry->unjudged)
+        if (is_open)
             vk_settle_dispatch(provider, entry);
         else if (entry->vm)
             vk_resume_dispatch(provider, entry, had_id);
-        else if (vk_entry_wants_sleep(entry) && !cc_text_equal(vk_entry_state(entry), CC_STATE_HIBERNATED))
-            vk_settle_dispatch(provider, entry);
-        /* A generation that came while nobody was here is answered: the pod is not delivered again for it. */
-        if (!entry->resumed)
+        /* A generation that came while nobody was here is answered: the pod is not delivered again for it. But not that
+         * a VM is ready at it which is gone or down: that would tell the operator that it woke, and its tag would go.
+         */
+        if (!entry->resumed && !(is_open && cc_text_equal(vk_entry_state(entry), CC_STATE_READY)))
             vk_lifecycle_echo(provider, entry);
     }
     vk_entries_done(provider, &list);

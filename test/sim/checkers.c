@@ -215,6 +215,16 @@ bool sim_is_recorded(const json_t *set, const struct sim_vm *vm) {
     return recorded;
 }
 
+bool sim_is_stashed(const json_t *set, const struct sim_vm *vm) {
+    struct cc_strlist names = {0};
+    struct cc_arena arena = {0};
+
+    cc_delete_names_parse(sim_annotation(set, CC_KEY_DELETE_VM_NAMES), &arena, &names);
+    bool stashed = cc_strlist_has(&names, vm->name);
+    cc_arena_done(&arena);
+    return stashed;
+}
+
 static bool is_owed_restore(const json_t *set, const struct sim_vm *vm) {
     struct cc_reclaim_record record = {0};
     struct cc_arena arena = {0};

@@ -67,7 +67,9 @@ static bool has_tag(const struct sim_world *world, const char *vm_name) {
 
 /* --- one VM ------------------------------------------------------------------------------------------------------- */
 
-/* A slot that left the spec while asleep keeps its tag until it returns or the set goes: the record owns it. */
+/* A slot that left the spec while asleep keeps its tag until it returns or the set goes: the record owns it. When a
+ * CocoonHibernation was deleted while its VM was restored from it, the record knows nothing: the stash does, and the
+ * tag goes with the set. */
 static bool is_gone(struct look *look, const struct sim_vm *vm, const json_t *set) {
     const char *node = node_of_live(look->world, vm->name);
 
@@ -75,7 +77,8 @@ static bool is_gone(struct look *look, const struct sim_vm *vm, const json_t *se
         return not_yet(look, "pod %s is there, and nobody asks for it", vm->pod);
     if (node && look->world->destroys_orphans)
         return not_yet(look, "vm %s is on %s without an owner", vm->name, node);
-    if (has_tag(look->world, vm->name) && !sim_is_recorded(set, vm) && !sim_hibernation_of(look->world, vm->pod))
+    if (has_tag(look->world, vm->name) && !sim_is_recorded(set, vm) && !sim_is_stashed(set, vm) &&
+        !sim_hibernation_of(look->world, vm->pod))
         return not_yet(look, "tag :hibernate of %s is there without an owner", vm->name);
     return true;
 }

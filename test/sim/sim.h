@@ -204,6 +204,7 @@ void sim_violation(struct sim_world *world, const char *invariant, const char *f
 void sim_check_kube_write(struct sim_daemon *daemon, const char *method, const char *path, const json_t *body);
 const char *sim_wanted_image(const json_t *set, const struct sim_vm *vm);
 bool sim_is_recorded(const json_t *set, const struct sim_vm *vm); /* in the set's reclaim record */
+bool sim_is_stashed(const json_t *set, const struct sim_vm *vm);  /* in the names that its deletion collects */
 void sim_check_tag_delete(struct sim_daemon *daemon, const char *repository, const char *reference);
 void sim_check_vm_remove(struct sim_daemon *daemon, const char *vm_name);
 void sim_check_snapshot_remove(struct sim_daemon *daemon, const char *snapshot);

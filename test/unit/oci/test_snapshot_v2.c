@@ -501,7 +501,7 @@ FIBER_TEST(snapshot_v2__a_broken_export_ends_the_sending) {
 /* A disk of some MiB in place of the spool, in a mount namespace of this test's own; false where that is not allowed.
  */
 static bool small_disk(const char *size) {
-    return unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+    return unshare(CLONE_NEWNS) == 0 && mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0 &&
            mount("tmpfs", spool, "tmpfs", 0, size) == 0;
 }
 

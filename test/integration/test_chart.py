@@ -256,6 +256,9 @@ class Suite:
             c.patch("cocoonset", name, {"spec": {"suspend": True}}, namespace)
         for name in ("web", "parked-seat"):
             wait(f"{name} sleeps", 60, lambda name=name: phase(name) == "Suspended", 0.2)
+        # A released main's phase says Suspended from the moment its pod is asked to go.
+        wait("the seat of parked-seat is free", 60, lambda: not c.get("pods", "-n", namespace, "--field-selector",
+                                                                     "metadata.name=parked-seat-0")["items"], 0.2)
         wait("gpu-job has no seat", 30, lambda: "a seat: " in self.plugin("status", "-A", admin=True).stdout, 0.5)
         text = self.plugin("status", "-A", admin=True).stdout
         c.kubectl("delete", "cocoonset", "--all", "-n", namespace, "--timeout=60s")

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cocoonset/deletion.h"
+#include "cocoonset/leaving.h"
 #include "cocoonset/main_agent.h"
 #include "cocoonset/migrate.h"
 #include "cocoonset/pass.h"
@@ -249,6 +250,8 @@ CC_YIELDS static int run_pass(struct op_pass *pass, struct cc_reconcile_result *
     rc = catch_up(pass, &ends, ret, err);
     if (rc == 0 && !ends)
         rc = stamp_generation(pass, err);
+    if (rc == 0 && !ends)
+        rc = op_stash_leaving(pass, err);
     if (rc != 0 || ends)
         return rc;
     /* The CRD admits an object without a spec (contract/01 1.5). There is nothing to build from, and nothing to compare

@@ -97,6 +97,25 @@ CC_YIELDS static int apply_image_rule(struct op_pass *pass, const struct bluepri
     return op_pass_forget(pass, &forgotten, err);
 }
 
+/* The pod comes up from a snapshot that nobody may own any more by then: its CocoonHibernation can go meanwhile
+ * (decision 51). The record owes the tag a reclaim, and a sub-agent, which is never restored unasked, its restore.
+ * Durable before the pod is there. */
+CC_YIELDS static int record_restore(struct op_pass *pass, const struct blueprint *blueprint, bool restore,
+                                    struct cc_err *err) {
+    bool forks = cc_json_text(annotations_of(blueprint->pod), CC_KEY_FORK_FROM) != NULL;
+    if (cc_strlist_has(&pass->record.vms, blueprint->vm_name) || (forks && !restore))
+        return 0;
+    int rc = cc_mutex_lock(&pass->record_lock, err);
+    if (rc != 0)
+        return rc;
+    cc_strlist_add_unique(&pass->record.vms, &pass->arena, blueprint->vm_name);
+    if (forks)
+        cc_strlist_add_unique(&pass->record.restore, &pass->arena, blueprint->vm_name);
+    rc = op_pass_write_record(pass, err);
+    cc_mutex_unlock(&pass->record_lock);
+    return rc == 0 ? 0 : cc_err_wrap(err, "record the snapshot of %s", blueprint->vm_name);
+}
+
 /* The image rule and the restore marking in one: the manifest that the rule reads also answers whether the tag exists.
  */
 CC_YIELDS static int settle_snapshot(struct op_pass *pass, const struct blueprint *blueprint, bool *ret_restore,
@@ -108,7 +127,10 @@ CC_YIELDS static int settle_snapshot(struct op_pass *pass, const struct blueprin
     *ret_exists = state == OP_SNAPSHOT_IN_USE;
     *ret_restore = state == OP_SNAPSHOT_USABLE &&
                    (blueprint->force_restore || op_wants_restore(pass, blueprint->pod_name, blueprint->vm_name));
-    return 0;
+    /* A suspended set records its VMs itself, on the next pass (contract/03 6.1). */
+    if (state != OP_SNAPSHOT_USABLE || blueprint->force_restore)
+        return 0;
+    return record_restore(pass, blueprint, *ret_restore, err);
 }
 
 /* Without a registry nobody can be asked whether a snapshot exists: the node finds its own local one and restores it

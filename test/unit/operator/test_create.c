@@ -170,6 +170,63 @@ START_TEST(create__a_malformed_spec_touches_nothing) {
 }
 END_TEST
 
+/* Decision 51: a CocoonHibernation that goes while the pod is away, or while it comes back, leaves its tag to the set.
+ * The record owes the tag its reclaim before the pod is there; a sub-agent also its restore. */
+static void a_restored_pod_is_recorded(void *arg) {
+    struct op_test t;
+
+    (void)arg;
+    op_test_begin(&t, true);
+    op_put_set(&t, 1, "{'agent':{'image':'" IMG "','replicas':1},'toolboxes':[{'name':'tb','image':'" IMG "'}]}", NULL);
+    op_put_agent(&t, 0, P_RUNS);
+    op_put_tag(&t, VM_S1, "hibernate", IMG);
+    op_put_tag(&t, VM_TB, "hibernate", IMG);
+    op_put_hibernation(&t, "demo-1", "Hibernate", "Hibernated");
+    ck_assert_int_eq(op_pass(&t), 0);
+    ck_assert(op_is_flagged(&t, "demo-1", CC_KEY_RESTORE));
+    ck_assert(op_has_pod(&t, "demo-tb"));
+    ck_assert_str_eq(record_of(&t),
+                     "{\"generation\":0,\"vms\":[\"" VM_S1 "\",\"" VM_TB "\"],\"restore\":[\"" VM_S1 "\"]}");
+    /* The CocoonHibernation is gone by the time they live. */
+    fake_kube_drop(t.api, "cocoonhibernations", "ns", "demo-1");
+    op_set_state(&t, "demo-1", P_RUNS, 1);
+    op_set_state(&t, "demo-tb", P_RUNS, 1);
+    ck_assert_int_le(op_passes(&t, 4), 4);
+    ck_assert(!op_has_tag(&t, VM_S1, "hibernate"));
+    ck_assert(!op_has_tag(&t, VM_TB, "hibernate"));
+    ck_assert_ptr_null(record_of(&t));
+    op_test_end(&t);
+}
+
+START_TEST(create__a_restored_pod_is_recorded) {
+    cc_test_run_virtual(a_restored_pod_is_recorded, NULL);
+}
+END_TEST
+
+/* No pod before the record names its VM. */
+static void no_restore_without_the_record(void *arg) {
+    struct op_test t;
+
+    (void)arg;
+    op_test_begin(&t, true);
+    op_put_set(&t, 1, SPEC, NULL);
+    op_put_tag(&t, VM_M, "hibernate", IMG);
+    fake_kube_fail(t.api,
+                   &(struct fake_kube_fault){
+                       .kind = FAKE_KUBE_STATUS, .method = "PATCH", .path = "/cocoonsets/", .count = 1, .status = 500});
+    ck_assert_int_ne(op_pass(&t), 0);
+    ck_assert(!op_has_pod(&t, "demo-0"));
+    ck_assert_int_eq(op_pass(&t), 0);
+    ck_assert(op_has_pod(&t, "demo-0"));
+    op_test_end(&t);
+}
+
+START_TEST(create__no_restore_without_the_record) {
+    cc_test_run_virtual(no_restore_without_the_record, NULL);
+}
+END_TEST
+
 OP_SUITE_MAIN("operator create", create__image_conflicts, create__restorable_phases, create__restore_intent,
               create__an_image_edit_drops_the_snapshot, create__an_unseen_pod_keeps_its_snapshot,
-              create__a_malformed_spec_touches_nothing)
+              create__a_malformed_spec_touches_nothing, create__a_restored_pod_is_recorded,
+              create__no_restore_without_the_record)

@@ -166,6 +166,70 @@ START_TEST(toolboxes__static_toolboxes_ask_no_registry) {
 }
 END_TEST
 
+/* A CocoonHibernation has it asleep, somebody deletes its pod, the CocoonHibernation goes, the toolbox leaves the spec:
+ * the deletion of the set still finds the snapshot. */
+static void a_sleeper_that_leaves_is_remembered(void *arg) {
+    struct op_test t;
+
+    (void)arg;
+    op_test_begin(&t, true);
+    op_put_set(&t, 1, "{'agent':{'image':'" IMG "'},'toolboxes':[{'name':'tb','image':'t'}]}", NULL);
+    op_put_agent(&t, 0, P_RUNS);
+    op_put_toolbox(&t, 0, P_SLEEPS);
+    op_put_tag(&t, VM_TB, "hibernate", "t");
+    op_put_hibernation(&t, "demo-tb", "Hibernate", "Hibernated");
+    ck_assert_int_le(op_passes(&t, 4), 4);
+    ck_assert_ptr_null(op_set_annotation(&t, CC_KEY_DELETE_VM_NAMES));
+    json_t *pod = op_copy(&t, "pods", "demo-tb");
+    cc_json_set_text(json_object_get(pod, "metadata"), "deletionTimestamp", "2026-08-30T12:00:00Z");
+    op_put(&t, pod);
+    ck_assert_int_eq(op_pass(&t), 0);
+    ck_assert_str_eq(op_set_annotation(&t, CC_KEY_DELETE_VM_NAMES), VM_TB);
+    fake_kube_drop(t.api, "cocoonhibernations", "ns", "demo-tb");
+    op_edit_spec(&t, 2, "{'agent':{'image':'" IMG "'}}");
+    op_drop_pod(&t, "demo-tb");
+    ck_assert_int_le(op_passes(&t, 4), 4);
+    ck_assert(op_has_tag(&t, VM_TB, "hibernate"));
+    json_t *set = op_copy(&t, "cocoonsets", "demo");
+    cc_json_set_text(json_object_get(set, "metadata"), "deletionTimestamp", "2026-08-30T12:00:00Z");
+    op_put(&t, set);
+    ck_assert_int_eq(op_pass(&t), 0);
+    op_drop_pod(&t, "demo-0");
+    ck_assert_int_le(op_passes(&t, 8), 8);
+    ck_assert(!op_has_tag(&t, VM_TB, "hibernate"));
+    op_test_end(&t);
+}
+
+START_TEST(toolboxes__a_sleeper_that_leaves_is_remembered) {
+    cc_test_run_virtual(a_sleeper_that_leaves_is_remembered, NULL);
+}
+END_TEST
+
+/* Its pod went unseen, together with the wish for it. */
+static void what_only_the_status_names_is_remembered(void *arg) {
+    struct op_test t;
+
+    (void)arg;
+    op_test_begin(&t, true);
+    op_put_set(&t, 1, "{'agent':{'image':'" IMG "','replicas':1},'toolboxes':[{'name':'tb','image':'t'}]}", NULL);
+    op_put_agent(&t, 0, P_RUNS);
+    op_put_agent(&t, 1, P_RUNS);
+    op_put_toolbox(&t, 0, P_RUNS);
+    ck_assert_int_le(op_passes(&t, 4), 4);
+    op_edit_spec(&t, 2, "{'agent':{'image':'" IMG "'}}");
+    op_drop_pod(&t, "demo-1");
+    op_drop_pod(&t, "demo-tb");
+    ck_assert_int_le(op_passes(&t, 4), 4);
+    ck_assert_str_eq(op_set_annotation(&t, CC_KEY_DELETE_VM_NAMES), VM_S1 "," VM_TB);
+    op_test_end(&t);
+}
+
+START_TEST(toolboxes__what_only_the_status_names_is_remembered) {
+    cc_test_run_virtual(what_only_the_status_names_is_remembered, NULL);
+}
+END_TEST
+
 OP_SUITE_MAIN("operator toolboxes", toolboxes__names, toolboxes__errors_touch_no_toolbox,
               toolboxes__an_unseen_toolbox_is_no_collision, toolboxes__image_edits,
-              toolboxes__static_toolboxes_ask_no_registry)
+              toolboxes__static_toolboxes_ask_no_registry, toolboxes__a_sleeper_that_leaves_is_remembered,
+              toolboxes__what_only_the_status_names_is_remembered)

@@ -44,6 +44,10 @@ static json_t *annotations_of(json_t *pod) {
     return cc_json_path(pod, "metadata", "annotations", NULL);
 }
 
+static bool forks(const struct blueprint *blueprint) {
+    return cc_json_text(annotations_of(blueprint->pod), CC_KEY_FORK_FROM) != NULL;
+}
+
 CC_YIELDS static int find_live_pod(struct op_pass *pass, const char *pod_name, bool *ret_exists, struct cc_err *err) {
     struct cc_kube_ref ref = {.resource = &cc_pod_resource, .namespace = op_pass_namespace(pass), .name = pod_name};
     struct cc_err failure = {0};
@@ -100,16 +104,14 @@ CC_YIELDS static int apply_image_rule(struct op_pass *pass, const struct bluepri
 /* The pod comes up from a snapshot that nobody may own any more by then: its CocoonHibernation can go meanwhile
  * (decision 51). The record owes the tag a reclaim, and a sub-agent, which is never restored unasked, its restore.
  * Durable before the pod is there. */
-CC_YIELDS static int record_restore(struct op_pass *pass, const struct blueprint *blueprint, bool restore,
-                                    struct cc_err *err) {
-    bool forks = cc_json_text(annotations_of(blueprint->pod), CC_KEY_FORK_FROM) != NULL;
-    if (cc_strlist_has(&pass->record.vms, blueprint->vm_name) || (forks && !restore))
+CC_YIELDS static int record_restore(struct op_pass *pass, const struct blueprint *blueprint, struct cc_err *err) {
+    if (cc_strlist_has(&pass->record.vms, blueprint->vm_name))
         return 0;
     int rc = cc_mutex_lock(&pass->record_lock, err);
     if (rc != 0)
         return rc;
     cc_strlist_add_unique(&pass->record.vms, &pass->arena, blueprint->vm_name);
-    if (forks)
+    if (forks(blueprint))
         cc_strlist_add_unique(&pass->record.restore, &pass->arena, blueprint->vm_name);
     rc = op_pass_write_record(pass, err);
     cc_mutex_unlock(&pass->record_lock);
@@ -125,20 +127,21 @@ CC_YIELDS static int settle_snapshot(struct op_pass *pass, const struct blueprin
     if (rc != 0)
         return rc;
     *ret_exists = state == OP_SNAPSHOT_IN_USE;
-    *ret_restore = state == OP_SNAPSHOT_USABLE &&
-                   (blueprint->force_restore || op_wants_restore(pass, blueprint->pod_name, blueprint->vm_name));
+    /* A node restores a main and a toolbox by the evidence of the tag, but refuses to fork over one. That of a slot
+     * whose sleep the record has given up is gone by now; any other is memory that nobody has given up. */
+    *ret_restore = state == OP_SNAPSHOT_USABLE && (blueprint->force_restore || forks(blueprint) ||
+                                                   op_wants_restore(pass, blueprint->pod_name, blueprint->vm_name));
     /* A suspended set records its VMs itself, on the next pass (contract/03 6.1). */
     if (state != OP_SNAPSHOT_USABLE || blueprint->force_restore)
         return 0;
-    return record_restore(pass, blueprint, *ret_restore, err);
+    return record_restore(pass, blueprint, err);
 }
 
 /* Without a registry nobody can be asked whether a snapshot exists: the node finds its own local one and restores it
  * unmarked. Only a fork-from pod would be refused over it, so that one is marked when the record owes it a restore
  * (decision 52, contract/07 5.3). */
 static bool restore_without_registry(struct op_pass *pass, const struct blueprint *blueprint) {
-    return cc_json_text(annotations_of(blueprint->pod), CC_KEY_FORK_FROM) != NULL &&
-           cc_strlist_has(&pass->record.restore, blueprint->vm_name);
+    return forks(blueprint) && cc_strlist_has(&pass->record.restore, blueprint->vm_name);
 }
 
 /* The POST. */

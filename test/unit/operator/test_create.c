@@ -203,6 +203,26 @@ START_TEST(create__a_restored_pod_is_recorded) {
 }
 END_TEST
 
+/* A node refuses to fork over a tag, and nobody has given up the memory behind this one. */
+static void a_fork_with_a_tag_is_restored(void *arg) {
+    struct op_test t;
+
+    (void)arg;
+    op_test_begin(&t, true);
+    op_put_set(&t, 1, "{'agent':{'image':'" IMG "','replicas':1}}", NULL);
+    op_put_agent(&t, 0, P_RUNS);
+    op_put_tag(&t, VM_S1, "hibernate", IMG);
+    ck_assert_int_eq(op_pass(&t), 0);
+    ck_assert(op_is_flagged(&t, "demo-1", CC_KEY_RESTORE));
+    ck_assert(op_has_tag(&t, VM_S1, "hibernate"));
+    op_test_end(&t);
+}
+
+START_TEST(create__a_fork_with_a_tag_is_restored) {
+    cc_test_run_virtual(a_fork_with_a_tag_is_restored, NULL);
+}
+END_TEST
+
 /* No pod before the record names its VM. */
 static void no_restore_without_the_record(void *arg) {
     struct op_test t;
@@ -229,4 +249,4 @@ END_TEST
 OP_SUITE_MAIN("operator create", create__image_conflicts, create__restorable_phases, create__restore_intent,
               create__an_image_edit_drops_the_snapshot, create__an_unseen_pod_keeps_its_snapshot,
               create__a_malformed_spec_touches_nothing, create__a_restored_pod_is_recorded,
-              create__no_restore_without_the_record)
+              create__no_restore_without_the_record, create__a_fork_with_a_tag_is_restored)

@@ -84,6 +84,32 @@ class Snapshots(Test):
         self.wake("peer", vm, before)
         self.delete_set("peer", vm)
 
+    def migration(self):
+        """A running main that is pinned elsewhere takes its memory along from node to node: of the registry it asks what
+        the snapshot is (a manifest and its config blob), not for the guest's data."""
+        vm = self.apply_set("travel")
+        source, before, since = self.where(vm), self.counter(vm), self.log_position()
+        target = self.other(source)
+        restored = 'cocoon_vk_snapshot_peer_restore_total{result="ok"}'
+        count = self.node_metric(target, restored)
+        self.cluster.patch("cocoonset", "travel", {"spec": {"nodeName": target.name}}, NS)
+        self.wait_set("travel", "Migrating")
+        self.wait_set("travel", "Running")
+        expect("node", self.where(vm).name, target.name)
+        after = self.counter(vm)
+        if after < before:
+            raise Mismatch(f"the guest of travel-0 went back: {before} -> {after}")
+        print(f"  travel: counter {before} -> {after}, {source.name} -> {target.name}", flush=True)
+        log = pathlib.Path(self.cluster.registry.log).read_text(errors="replace")[since:]
+        pushed = re.findall(rf'"PUT /v2/cocoon/{vm}/blobs/uploads/', log)
+        fetched = set(re.findall(rf'"GET /v2/cocoon/{vm}/blobs/(sha256:[0-9a-f]+) ', log))
+        if len(pushed) < 3:
+            raise Mismatch(f"a snapshot of {len(pushed)} blobs was pushed: the registry's log shows no migration")
+        if len(fetched) > 1:
+            raise Mismatch(f"{len(fetched)} blobs were fetched, only the config blob is needed: {sorted(fetched)}")
+        expect("peer restores", self.node_metric(target, restored), count + 1)
+        self.delete_set("travel", vm)
+
     def peer_without_the_files(self):
         vm, node, before, manifest = self.asleep("lost")
         for name in list(node.snapshots()):
@@ -130,7 +156,7 @@ def main():
         cluster.start_servers()
         cluster.start_daemons()
         test = Snapshots(cluster)
-        for case in (test.warm, test.peer, test.peer_without_the_files, test.compressed):
+        for case in (test.warm, test.peer, test.migration, test.peer_without_the_files, test.compressed):
             print(case.__name__, flush=True)
             case()
             passed += 1

@@ -57,14 +57,15 @@ CC_NO_YIELD static void on_pod(void *ctx, const struct cc_object *before, const 
 }
 
 /* Once a CocoonHibernation is gone its pod is the set's again: the set wakes it and reclaims its snapshot (decision
- * 51). One that has settled Active lets a migration begin that waited for it (8.1): nothing else would cause that pass.
- */
+ * 51); one that is going may wait for the set to record that snapshot. One that has settled Active lets a migration
+ * begin that waited for it (8.1): nothing else would cause that pass. */
 CC_NO_YIELD static void on_hibernation(void *ctx, const struct cc_object *before, const struct cc_object *after,
                                        bool initial) {
     struct op_cocoonset *controller = (struct op_cocoonset *)ctx;
     bool settles = before && after && cc_text_equal(cc_cocoonhibernation_of(after)->phase, "Active") &&
                    !cc_text_equal(cc_cocoonhibernation_of(before)->phase, "Active");
-    if (!before || (after && !settles))
+    bool leaves = before && (!after || (cc_object_is_deleting(&after->meta) && !cc_object_is_deleting(&before->meta)));
+    if (!leaves && !settles)
         return;
     const struct cc_object *pod =
         cc_cache_get(controller->options.pods, before->meta.namespace, cc_cocoonhibernation_of(before)->pod_name);
@@ -252,6 +253,8 @@ CC_YIELDS static int run_pass(struct op_pass *pass, struct cc_reconcile_result *
         rc = stamp_generation(pass, err);
     if (rc == 0 && !ends)
         rc = op_stash_leaving(pass, err);
+    if (rc == 0 && !ends)
+        rc = op_take_over_waking(pass, err);
     if (rc != 0 || ends)
         return rc;
     /* The CRD admits an object without a spec (contract/01 1.5). There is nothing to build from, and nothing to compare

@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "cocoonset/live_pods.h"
 #include "kube/patch.h"
 #include "meta/keys.h"
 #include "meta/vm_spec.h"
@@ -72,44 +73,13 @@ CC_YIELDS static int read_live_set(struct op_pass *pass, bool *ret_gone, struct 
     return rc;
 }
 
-struct live_pods {
-    struct op_pass *pass;
-    size_t owned;
-};
-
-CC_YIELDS static int count_owned(void *ctx, const json_t *item, struct cc_err *err) {
-    struct live_pods *live = (struct live_pods *)ctx;
-    struct cc_object *object = NULL;
-    int rc = cc_pod_resource.decode(item, &object, err);
-    if (rc != 0)
-        return rc;
-    live->owned += op_pod_is_owned(live->pass->set, cc_pod_of(object));
-    cc_object_unref(object);
-    return 0;
-}
-
-static void restart_count(void *ctx) {
-    ((struct live_pods *)ctx)->owned = 0;
-}
-
-/* The cache may lack a pod that was created a moment ago; its node may still be pushing to the very tag (decision 41).
- */
+/* A node may still be pushing to the very tag. */
 CC_YIELDS static int any_live_pod(struct op_pass *pass, bool *ret, struct cc_err *err) {
-    struct live_pods live = {.pass = pass};
-    *ret = false;
-    /* A name that is no label value is on no pod, and the server would refuse the question. */
-    if (!cc_name_is_label_value(op_pass_set_name(pass)))
-        return 0;
-    struct cc_kube_selection selection = {
-        .resource = &cc_pod_resource,
-        .namespace = op_pass_namespace(pass),
-        .label_selector = cc_arena_printf(&pass->arena, "%s=%s", CC_KEY_SET_NAME, op_pass_set_name(pass)),
-    };
-    int rc = cc_kube_list(pass->controller->options.kube, &selection, count_owned, restart_count, &live, NULL, err);
-    if (rc != 0)
-        return rc;
-    *ret = live.owned > 0;
-    return 0;
+    struct op_pods live;
+    int rc = op_list_live_pods(pass, &live, err);
+    *ret = live.count > 0;
+    op_pods_done(&live);
+    return rc;
 }
 
 /* A tag that cannot be dropped keeps the finalizer and the stash; `:latest` is best effort. */

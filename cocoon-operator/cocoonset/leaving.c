@@ -1,5 +1,6 @@
 #include "cocoonset/leaving.h"
 
+#include "api/cocoonhibernation.h"
 #include "base/text.h"
 #include "meta/keys.h"
 #include "meta/vm_spec.h"
@@ -55,4 +56,36 @@ int op_stash_leaving(struct op_pass *pass, struct cc_err *err) {
         return 0;
     int rc = op_pass_stash(pass, &names, err);
     return rc == 0 ? 0 : cc_err_wrap(err, "remember the VMs that leave the set");
+}
+
+static bool is_waking(const struct op_pass *pass, const struct cc_pod *pod) {
+    return cc_pod_is_managed(pod) && !cc_pod_is_hibernating(pod) && !cc_pod_vm_is_live(pod) &&
+           !cc_strlist_has(&pass->record.vms, cc_pod_annotation(pod, CC_KEY_VM_NAME));
+}
+
+/* The VM that such a CocoonHibernation acted on is that of this pod. */
+static bool is_left(struct op_pass *pass, const struct cc_pod *pod) {
+    const char *vm_name = cc_pod_annotation(pod, CC_KEY_VM_NAME);
+    const struct cc_object_list *listed = op_pass_hibernations(pass);
+    for (size_t i = 0; i < listed->count; i++)
+        if (cc_object_is_deleting(&listed->items[i]->meta) &&
+            cc_text_equal(cc_cocoonhibernation_of(listed->items[i])->vm_name, vm_name))
+            return true;
+    return false;
+}
+
+int op_take_over_waking(struct op_pass *pass, struct cc_err *err) {
+    if (!op_pass_registry(pass))
+        return 0;
+    size_t before = pass->record.vms.count;
+    for (size_t i = 0; i < pass->pods.count; i++) {
+        const struct cc_pod *pod = pass->pods.items[i].pod;
+        const char *vm_name = cc_pod_annotation(pod, CC_KEY_VM_NAME);
+        if (!cc_text_is_empty(vm_name) && is_waking(pass, pod) && is_left(pass, pod))
+            cc_strlist_add_unique(&pass->record.vms, &pass->arena, vm_name);
+    }
+    if (pass->record.vms.count == before)
+        return 0;
+    int rc = op_pass_write_record(pass, err);
+    return rc == 0 ? 0 : cc_err_wrap(err, "record the VMs that are being woken");
 }

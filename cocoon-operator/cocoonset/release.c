@@ -1,10 +1,9 @@
 #include "cocoonset/release.h"
 
 #include "base/text.h"
+#include "cocoonset/live_pods.h"
 #include "cocoonset/status.h"
-#include "pods/live.h"
 #include "meta/keys.h"
-#include "meta/vm_name.h"
 #include "meta/vm_spec.h"
 
 bool op_releases_seats(struct op_pass *pass) {
@@ -16,26 +15,29 @@ bool op_releases_seats(struct op_pass *pass) {
     return false;
 }
 
-bool op_has_seats(const struct op_pass *pass) {
-    for (size_t i = 0; i < pass->pods.count; i++)
-        if (!cc_pod_is_failed(pass->pods.items[i].pod))
+static bool has_seats(const struct op_pods *pods) {
+    for (size_t i = 0; i < pods->count; i++)
+        if (!cc_pod_is_failed(pods->items[i].pod))
             return true;
     return false;
 }
 
-/* A cache that lags may not show a main that this controller made: a set is not called Suspended over it. */
-CC_YIELDS static int find_main(struct op_pass *pass, bool *ret_present, struct cc_err *err) {
-    const char *name = cc_agent_pod_name(op_pass_set_name(pass), 0, &pass->arena);
-    const struct cc_pod *live = NULL;
-    int rc = op_read_live_pod(pass->controller->options.kube, op_pass_namespace(pass), name, &live, err);
-    *ret_present = rc == 0 && live && op_pod_is_owned(pass->set, live) && !cc_pod_is_failed(live);
-    cc_pod_unref(live);
+bool op_has_seats(const struct op_pass *pass) {
+    return has_seats(&pass->pods);
+}
+
+/* A cache that lags may not show a pod that this controller made: a set is not called Suspended over it. */
+CC_YIELDS static int find_seats(struct op_pass *pass, bool *ret_present, struct cc_err *err) {
+    struct op_pods live;
+    int rc = op_list_live_pods(pass, &live, err);
+    *ret_present = has_seats(&live);
+    op_pods_done(&live);
     return rc;
 }
 
 int op_release_nothing(struct op_pass *pass, struct cc_reconcile_result *ret, struct cc_err *err) {
     bool present = false;
-    int rc = op_pass_phase_is(pass, OP_PHASE_SUSPENDED) ? 0 : find_main(pass, &present, err);
+    int rc = op_pass_phase_is(pass, OP_PHASE_SUSPENDED) ? 0 : find_seats(pass, &present, err);
     if (rc == 0 && present) {
         ret->requeue_after_ms = OP_REQUEUE_WAIT_MS;
         return 0;

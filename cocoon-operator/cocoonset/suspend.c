@@ -1,6 +1,7 @@
 #include "cocoonset/suspend.h"
 
 #include "base/text.h"
+#include "cocoonset/live_pods.h"
 #include "cocoonset/main_agent.h"
 #include "cocoonset/release.h"
 #include "cocoonset/status.h"
@@ -72,6 +73,30 @@ CC_YIELDS static int probe_gate(struct op_pass *pass, bool *ret_open, struct cc_
     return 0;
 }
 
+/* The set is about to be called Suspended. Its pods are read past the cache first: that of a leader that is new, or
+ * whose watch is silent, may lack one, or show the sleep of one that has been woken since. *ret_open false: it does.
+ * Costs one LIST a suspend. */
+CC_YIELDS static int confirm_gate(struct op_pass *pass, bool *ret_open, struct cc_err *err) {
+    struct op_pods live;
+    *ret_open = op_pass_phase_is(pass, OP_PHASE_SUSPENDED);
+    if (*ret_open)
+        return 0;
+    int rc = op_list_live_pods(pass, &live, err);
+    *ret_open = rc == 0;
+    for (size_t i = 0; i < live.count && *ret_open; i++) {
+        const struct cc_pod *pod = live.items[i].pod;
+        const struct op_owned_pod *known = op_pods_find(&pass->pods, pod->base.meta.name);
+        enum op_gate_step step = op_suspend_gate_step(pod, pass->set->base.meta.generation);
+        if (cc_object_is_deleting(&pod->base.meta) || step == OP_GATE_SKIP)
+            continue;
+        *ret_open = step == OP_GATE_PROBE && known && cc_text_equal(known->pod->base.meta.uid, pod->base.meta.uid);
+        if (!*ret_open)
+            cc_log_info("not suspended yet: the cache is behind", CC_KV("pod", pod->base.meta.name));
+    }
+    op_pods_done(&live);
+    return rc == 0 ? 0 : cc_err_wrap(err, "read the pods past the cache");
+}
+
 CC_YIELDS static int give_up(struct op_pass *pass, const struct cc_err *probe, struct cc_reconcile_result *ret,
                              struct cc_err *err) {
     bool failed = probe->code != CC_OK;
@@ -130,6 +155,8 @@ int op_step_suspend(struct op_pass *pass, struct cc_reconcile_result *ret, struc
     struct cc_err probe = {0};
     bool open = false;
     probe.code = probe_gate(pass, &open, &probe);
+    if (open)
+        probe.code = confirm_gate(pass, &open, &probe);
     if (probe.code == CC_CANCELED) {
         if (err)
             *err = probe;

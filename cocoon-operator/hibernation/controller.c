@@ -194,7 +194,7 @@ CC_YIELDS static int find_vm(struct op_hibernation_pass *pass, bool *ret_ends, s
 
 CC_YIELDS static int run_pass(struct op_hibernation_pass *pass, struct cc_reconcile_result *ret, struct cc_err *err) {
     if (cc_object_is_deleting(&pass->hibernation->base.meta))
-        return op_hibernation_delete(pass, err);
+        return op_hibernation_delete(pass, ret, err);
     if (!op_hibernation_registry(pass))
         return refuse_without_registry(pass, err);
     bool ends = false;

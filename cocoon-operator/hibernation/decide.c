@@ -67,14 +67,22 @@ static bool is_in_status(const struct cc_cocoonset *set, const char *pod_name) {
     return false;
 }
 
-static bool is_recorded(const struct cc_cocoonset *set, const char *vm_name) {
+bool op_set_records(const struct cc_cocoonset *set, const char *vm_name) {
     struct cc_arena arena;
     struct cc_reclaim_record record;
-    struct cc_strlist stash = {0};
     cc_arena_init(&arena);
     cc_reclaim_parse(cc_strmap_get(&set->base.meta.annotations, CC_KEY_HIBERNATE_RECLAIM), &arena, &record);
+    bool found = cc_strlist_has(&record.vms, vm_name);
+    cc_arena_done(&arena);
+    return found;
+}
+
+static bool is_stashed(const struct cc_cocoonset *set, const char *vm_name) {
+    struct cc_arena arena;
+    struct cc_strlist stash = {0};
+    cc_arena_init(&arena);
     cc_delete_names_parse(cc_strmap_text(&set->base.meta.annotations, CC_KEY_DELETE_VM_NAMES), &arena, &stash);
-    bool found = cc_strlist_has(&record.vms, vm_name) || cc_strlist_has(&stash, vm_name);
+    bool found = cc_strlist_has(&stash, vm_name);
     cc_arena_done(&arena);
     return found;
 }
@@ -88,5 +96,6 @@ bool op_set_owns_pod_name(const struct cc_cocoonset *set, const char *pod_name, 
         if (cc_parse_int32(suffix, 0, set->agent.replicas, &slot) || is_toolbox(set, suffix))
             return true;
     }
-    return is_in_status(set, pod_name) || (!cc_text_is_empty(vm_name) && is_recorded(set, vm_name));
+    return is_in_status(set, pod_name) ||
+           (!cc_text_is_empty(vm_name) && (op_set_records(set, vm_name) || is_stashed(set, vm_name)));
 }

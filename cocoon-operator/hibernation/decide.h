@@ -43,5 +43,7 @@ bool op_carries_restore_intent(const char *phase);
 
 /* The set makes, or made, the pod of that name and VM, whether the pod is there or not. */
 bool op_set_owns_pod_name(const struct cc_cocoonset *set, const char *pod_name, const char *vm_name);
+/* The set's record owes the tag of that VM a reclaim. */
+bool op_set_records(const struct cc_cocoonset *set, const char *vm_name);
 
 #endif

@@ -9,7 +9,8 @@ CC_YIELDS CC_MUST_USE int op_hibernation_hibernate(struct op_hibernation_pass *p
                                                    struct cc_err *err);
 CC_YIELDS CC_MUST_USE int op_hibernation_wake(struct op_hibernation_pass *pass, struct cc_reconcile_result *ret,
                                               struct cc_err *err);
-CC_YIELDS CC_MUST_USE int op_hibernation_delete(struct op_hibernation_pass *pass, struct cc_err *err);
+CC_YIELDS CC_MUST_USE int op_hibernation_delete(struct op_hibernation_pass *pass, struct cc_reconcile_result *ret,
+                                                struct cc_err *err);
 
 /* Announces the end of a transition once: the event by the caller when this is true, the duration here. target: the
  * phase that is about to be written; result: "ok" or "timeout". */

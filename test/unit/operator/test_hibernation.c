@@ -1019,6 +1019,47 @@ static void the_set_takes_over_from_a_deleted_cr(void *arg) {
     op_test_end(&t);
 }
 
+/* It goes while it wakes the VM: the set has to know first that the snapshot is to be dropped afterwards. */
+static void a_wake_is_handed_over_to_the_set(void *arg) {
+    struct op_test t;
+
+    (void)arg;
+    op_test_begin(&t, true);
+    op_put_set(&t, 1, "{'agent':{'image':'" IMG "'}}", NULL);
+    op_put_agent(&t, 0, P_STATE_HIBERNATED);
+    op_put_tag(&t, VM_M, "hibernate", IMG);
+    put_cr_of(&t, "demo-0", "demo-0", "Wake", 1, 1, "Waking", VM_M, 2);
+    delete_cr(&t, "demo-0");
+    ck_assert_int_eq(pass(&t), 0);
+    ck_assert(cr_exists(&t, "demo-0"));
+    ck_assert_int_eq(t.result.requeue_after_ms, 1000);
+    ck_assert_int_eq(op_pass(&t), 0);
+    ck_assert_ptr_nonnull(strstr(op_set_annotation(&t, CC_KEY_HIBERNATE_RECLAIM), VM_M));
+    ck_assert_int_eq(pass(&t), 0);
+    ck_assert(!cr_exists(&t, "demo-0"));
+    ck_assert(op_has_tag(&t, VM_M, "hibernate"));
+    op_set_state(&t, "demo-0", P_RUNS, 1);
+    ck_assert_int_le(op_passes(&t, 4), 4);
+    ck_assert(!op_has_tag(&t, VM_M, "hibernate"));
+    ck_assert_ptr_null(op_set_annotation(&t, CC_KEY_HIBERNATE_RECLAIM));
+    op_test_end(&t);
+
+    /* A set whose passes fail is not waited for for ever. */
+    op_test_begin(&t, true);
+    op_put_set(&t, 1, "{'agent':{'image':'" IMG "'}}", NULL);
+    op_put_agent(&t, 0, P_STATE_HIBERNATED);
+    op_put_tag(&t, VM_M, "hibernate", IMG);
+    put_cr_of(&t, "demo-0", "demo-0", "Wake", 1, 1, "Waking", VM_M, 2);
+    delete_cr(&t, "demo-0");
+    ck_assert_int_eq(pass(&t), 0);
+    ck_assert(cr_exists(&t, "demo-0"));
+    ck_assert_int_eq(cc_sleep_ms(61000, NULL), 0);
+    ck_assert_int_eq(pass(&t), 0);
+    ck_assert(!cr_exists(&t, "demo-0"));
+    ck_assert(op_has_tag(&t, VM_M, "hibernate"));
+    op_test_end(&t);
+}
+
 static const cc_fiber_fn cases[] = {
     finalizer_comes_first,
     a_cr_without_a_pod_name_fails,
@@ -1047,6 +1088,7 @@ static const cc_fiber_fn cases[] = {
     a_suspended_set_wins,
     without_a_registry,
     the_set_takes_over_from_a_deleted_cr,
+    a_wake_is_handed_over_to_the_set,
 };
 
 START_TEST(hibernation__needs_a_worker) {

@@ -308,6 +308,49 @@ START_TEST(suspend__a_missing_main_is_restored) {
 }
 END_TEST
 
+/* The cache of a new leader lacks a pod, or shows one asleep that was woken since: nothing is called Suspended over it.
+ */
+static void a_cache_that_is_behind_suspends_nothing(void *arg) {
+    struct op_test t;
+
+    (void)arg;
+    for (int woken = 0; woken < 2; woken++) {
+        op_test_begin(&t, true);
+        op_put_set(&t, 2, "{'suspend':true,'agent':{'image':'" IMG "','replicas':1}}", "{'phase':'Suspending'}");
+        op_put_agent(&t, 0, P_SLEEPS);
+        op_put_tag(&t, VM_M, "hibernate", IMG);
+        op_settle();
+        fake_kube_hold_watches(t.api, true);
+        op_put_agent(&t, woken ? 0 : 1, P_RUNS);
+        ck_assert_int_eq(op_pass(&t), 0);
+        ck_assert_str_eq(op_phase(&t), "Suspending");
+        ck_assert_int_eq(t.result.requeue_after_ms, 5000);
+        fake_kube_hold_watches(t.api, false);
+        op_test_end(&t);
+    }
+    /* One that cannot be asked is no consent; and a set that is Suspended asks nobody. */
+    op_test_begin(&t, true);
+    op_put_set(&t, 2, SUSPENDED_SPEC, "{'phase':'Suspending'}");
+    op_put_agent(&t, 0, P_SLEEPS);
+    op_put_tag(&t, VM_M, "hibernate", IMG);
+    op_settle();
+    fake_kube_fail(t.api, &(struct fake_kube_fault){
+                              .kind = FAKE_KUBE_STATUS, .method = "LIST", .path = "/pods", .count = 1, .status = 403});
+    ck_assert_int_ne(op_pass(&t), 0);
+    ck_assert_str_eq(op_phase(&t), "Suspending");
+    ck_assert_int_eq(op_pass(&t), 0);
+    ck_assert_str_eq(op_phase(&t), "Suspended");
+    size_t asked = fake_kube_requests(t.api, "LIST", "/pods");
+    ck_assert_int_eq(op_pass(&t), 0);
+    ck_assert_uint_eq(fake_kube_requests(t.api, "LIST", "/pods"), asked);
+    op_test_end(&t);
+}
+
+START_TEST(suspend__a_cache_that_is_behind_suspends_nothing) {
+    cc_test_run_virtual(a_cache_that_is_behind_suspends_nothing, NULL);
+}
+END_TEST
+
 /* F06: the record cannot be written, so no VM is put to sleep. */
 static void full_annotations_keep_the_vms_running(void *arg) {
     struct op_test t;
@@ -398,5 +441,6 @@ OP_SUITE_MAIN("operator suspend", suspend__clock, suspend__record_is_durable_fir
               suspend__probe_errors_fail_the_pass_but_not_the_phase, suspend__a_failing_main_is_waited_for,
               suspend__the_deadline_passes_and_starts_over, suspend__a_dead_registry_surfaces_too,
               suspend__a_main_that_the_cache_lacks, suspend__a_missing_main_of_another_image_boots_fresh,
-              suspend__a_missing_main_is_restored, suspend__full_annotations_keep_the_vms_running,
-              suspend__without_a_registry, suspend__a_settled_pass_writes_nothing)
+              suspend__a_missing_main_is_restored, suspend__a_cache_that_is_behind_suspends_nothing,
+              suspend__full_annotations_keep_the_vms_running, suspend__without_a_registry,
+              suspend__a_settled_pass_writes_nothing)

@@ -72,6 +72,27 @@ static bool has_run(const struct create *create) {
            cc_text_equal(state, CC_STATE_HIBERNATING);
 }
 
+/* Decision 49 over a restart: a wake that had begun has no VM and no id any more, and a tag that is absent must not
+ * turn it into a fresh boot while the local snapshot may be the only copy of the guest. Then it goes on as the restore
+ * that it was, which fails until the tag is there. */
+static int is_wake_of_untagged(const struct create *create, bool *ret, struct cc_err *err) {
+    const struct vk_runtime *runtime = &create->provider->options.runtime;
+    struct vk_snapshot_record *local cc_cleanup(vk_snapshot_record_free_p) = NULL;
+    const char *state = cc_pod_annotation(create->pod, CC_KEY_LIFECYCLE_STATE);
+    int rc;
+
+    *ret = false;
+    if (!has_run(create) || cc_text_equal(state, CC_STATE_READY) ||
+        !cc_text_is_empty(cc_pod_annotation(create->pod, CC_KEY_VM_ID)) ||
+        !vk_snapshots_registry(create->provider->options.snapshots))
+        return 0;
+    rc = runtime->ops->snapshot_inspect(runtime->ctx, create->spec.vm_name, &local, err);
+    *ret = rc == 0;
+    return rc == 0 || rc == CC_NOT_FOUND
+               ? 0
+               : cc_err_wrap(err, "local snapshot of %s is unknown, refusing fresh boot", create->spec.vm_name);
+}
+
 /* 5.3: may this pod boot, and from what? Fails closed. */
 static int decide_restore(struct create *create, bool *ret_is_restore, bool *ret_is_asleep, struct cc_err *err) {
     struct vk_provider *provider = create->provider;
@@ -79,6 +100,7 @@ static int decide_restore(struct create *create, bool *ret_is_restore, bool *ret
     const char *dir = cc_pod_annotation(create->pod, CC_KEY_CLONE_FROM_DIR);
     struct vk_evidence evidence;
     enum vk_verdict verdict;
+    bool is_marked = cc_flag_is_set(&create->pod->base.meta.annotations, CC_KEY_RESTORE);
     const char *name;
 
     *ret_is_restore = *ret_is_asleep = false;
@@ -92,8 +114,10 @@ static int decide_restore(struct create *create, bool *ret_is_restore, bool *ret
     *ret_is_asleep = is_asleep(create, &evidence);
     if (*ret_is_asleep)
         return 0;
-    verdict = vk_evidence_judge(cc_flag_is_set(&create->pod->base.meta.annotations, CC_KEY_RESTORE), evidence.kind,
-                                vk_has_explicit_source(spec, dir) && !has_run(create), evidence.image, spec->image);
+    if (!is_marked && evidence.kind == VK_EVIDENCE_NONE && is_wake_of_untagged(create, &is_marked, err) != 0)
+        return err->code;
+    verdict = vk_evidence_judge(is_marked, evidence.kind, vk_has_explicit_source(spec, dir) && !has_run(create),
+                                evidence.image, spec->image);
     name = verdict_name(verdict);
     if (name)
         vk_count1(provider->metrics.hibernate_evidence, name);

@@ -6,6 +6,8 @@
 #include "base/text.h"
 #include "obs/log.h"
 
+#define NIC_FIRST_DELAY_MS 1000
+#define NIC_LONGEST_DELAY_MS 30000
 #define GUEST_OUTPUT_BYTES_MAX ((size_t)16 * 1024)
 
 static char *last_line(const char *output) {
@@ -87,4 +89,40 @@ void vk_nic_restore(struct vk_provider *provider, struct vk_entry *entry, const 
         cc_log_warn("dhcp renewal in the guest failed", CC_KV("vm", vm_id), CC_KV("error", err.msg));
     if (vk_entry_has_vm(entry, uid, vm_id))
         vk_endpoint_publish(provider, entry);
+}
+
+/* False: it is not known, or the NIC could not be given back. */
+static bool has_what_it_needs(struct vk_job *job) {
+    const struct vk_runtime *runtime = &job->provider->options.runtime;
+    const struct vk_vm *now = NULL;
+    int rc = runtime->ops->inspect(runtime->ctx, job->vm_id, &now, NULL);
+    bool lacks = rc == 0 && vk_vm_is_running(now) && now->nic_count == 0 && cc_text_is_empty(now->mac);
+
+    /* A rollback whose inspect failed has kept the record of the NIC before (decision 29). */
+    if (rc == 0 && !lacks && vk_job_is_current(job) && !cc_text_equal(now->mac, job->entry->vm->mac)) {
+        vk_entry_replace_vm(job->provider, job->entry, now);
+        vk_endpoint_publish(job->provider, job->entry);
+    }
+    vk_vm_unref(now);
+    if (!lacks)
+        return rc == 0 || rc == CC_NOT_FOUND;
+    cc_log_warn("guest without a nic, giving it one", CC_KV("pod", job->entry->key), CC_KV("vm", job->vm_id));
+    vk_nic_restore(job->provider, job->entry, job->uid, job->vm_id);
+    return false; /* the next look tells */
+}
+
+void vk_nic_make_sure(struct vk_job *job) {
+    struct cc_vm_spec spec;
+
+    if (!vk_job_is_current(job))
+        return;
+    cc_vm_spec_parse(&job->entry->pod->base.meta.annotations, &spec);
+    if (!vk_needs_nic_drop(&spec))
+        return;
+    for (int64_t delay_ms = NIC_FIRST_DELAY_MS; !has_what_it_needs(job); delay_ms *= 2) {
+        if (delay_ms > NIC_LONGEST_DELAY_MS)
+            delay_ms = NIC_LONGEST_DELAY_MS;
+        if (cc_sleep_ms(delay_ms, NULL) != 0 || !vk_job_is_current(job) || vk_entry_wants_sleep(job->entry))
+            return;
+    }
 }

@@ -501,6 +501,9 @@ CC_YIELDS CC_MUST_USE int vk_hibernate_judge_down(struct vk_provider *provider, 
 CC_YIELDS CC_MUST_USE int vk_nic_drop(struct vk_provider *provider, const struct cc_pod *pod, const char *vm_id,
                                       struct cc_err *err);
 CC_YIELDS void vk_nic_restore(struct vk_provider *provider, struct vk_entry *entry, const char *uid, const char *vm_id);
+/* Returns when the job's guest has a NIC, or needs none (another kind of guest, its VM is not up, nobody wants it awake
+ * any more): a hibernate that was cut off, or whose rollback failed, has left it without. Asks until it is known. */
+CC_YIELDS void vk_nic_make_sure(struct vk_job *job);
 CC_YIELDS CC_MUST_USE int vk_ipconfig(struct vk_provider *provider, const char *vm_id, const char *verb,
                                       struct cc_err *err);
 /* wake.c, 13.3 */

@@ -165,6 +165,7 @@ static void resume_ready_wait(struct vk_job *job) {
         vk_lifecycle_publish(job->provider, job->entry, pod, CC_STATE_CREATING, "");
         cc_pod_unref(pod);
     }
+    vk_nic_make_sure(job);
     /* The mark `done` is written before the addresses are set (14.3). */
     if (vk_static_address_set(job))
         vk_ready_wait(job);

@@ -69,6 +69,7 @@ static void recover_run(void *argument) {
 
     if (vk_job_is_current(job))
         vk_vm_gone(job->provider, job->entry);
+    vk_nic_make_sure(job);
     vk_ready_wait(job);
 }
 

@@ -311,6 +311,26 @@ static void rollback_without_inspect_keeps_the_record(struct provider_bench *ben
     ck_assert_str_eq(entry_of(bench)->vm->mac, mac); /* decision 29 */
 }
 
+/* Its NIC cannot be given back at first, and the wish to sleep is withdrawn: it is not called ready without one. */
+static void failed_rollback_is_made_up_for(struct provider_bench *bench) {
+    const struct fake_fault fails = {.kind = FAKE_FAIL};
+
+    make(bench, WINDOWS_POD);
+    fake_host_fail_nth(bench->host, "snapshot save", 1, fails);
+    fake_host_fail_nth(bench->host, "vm net", 2, fails);
+    fake_host_fail_nth(bench->host, "vm net", 3, fails);
+    ask_sleep(bench);
+    ck_assert_uint_eq(fake_host_vm_nics(bench->host, N), 0);
+    ask_awake(bench);
+    provider_bench_sleep(500);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "creating");
+    ck_assert_uint_eq(fake_host_vm_nics(bench->host, N), 0);
+    is_awake(bench);
+    ck_assert_uint_eq(fake_host_vm_nics(bench->host, N), 1);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm net nics=1"), 3);
+    ck_assert_str_eq(entry_of(bench)->vm->mac, fake_host_vm_mac(bench->host, N, 0));
+}
+
 static int inspect_static(void *ctx, const char *id_or_name, const struct vk_vm **ret, struct cc_err *err) {
     struct vk_vm *vm = vk_vm_new();
 
@@ -348,6 +368,7 @@ START_TEST(hibernate__rollback_takes_the_new_nic) {
     provider_bench_run(NULL, rollback_takes_a_static_nic);
     CC_VECTOR("07-H5");
     provider_bench_run(NULL, rollback_without_inspect_keeps_the_record);
+    provider_bench_run(NULL, failed_rollback_is_made_up_for);
 }
 END_TEST
 

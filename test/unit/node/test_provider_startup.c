@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/text.h"
 #include "support/node/provider_bench.h"
 #include "support/vectors.h"
@@ -89,6 +90,85 @@ static void adopts_by_name(struct provider_bench *bench) {
     CC_VECTOR("07-S1");
 }
 DESTROY_TEST(startup__adopts_by_name, adopts_by_name)
+
+/* A hibernate was cut off after it had dropped the NIC, and the wish was taken back while nobody was here. */
+static void nic_is_given_back(struct provider_bench *bench) {
+    fake_host_add_vm(bench->host, &(struct fake_vm_spec){.name = N, .nics = 0, .memory = 77});
+    put(bench, WINDOWS_POD ",vm.cocoonstack.io/lifecycle-state=hibernating");
+    restart(bench);
+    provider_bench_sleep(5000);
+    ck_assert_uint_eq(fake_host_calls(bench->host, "vm net nics=1"), 1);
+    ck_assert_uint_eq(fake_host_vm_nics(bench->host, N), 1);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "ready");
+    ck_assert_str_ne(provider_bench_annotation(bench, "demo-0", CC_KEY_IP), "");
+    ck_assert_uint_eq(fake_host_vm_memory(bench->host, N), 77);
+}
+BENCH_TEST(startup__nic_of_a_cut_off_hibernate_is_given_back, nic_is_given_back)
+
+static void fall_asleep(struct provider_bench *bench) {
+    provider_bench_make(bench, "demo-0", RUN_POD);
+    provider_bench_sleep(2000);
+    fake_host_set_vm_memory(bench->host, N, 77);
+    ck_assert_int_eq(provider_bench_change(bench, "demo-0", CC_KEY_HIBERNATE "=true", NULL), 0);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+}
+
+/* The registry has forgotten the tag when a wake begins, and the daemon is restarted: what is on the host may be all
+ * there is of the guest (decision 49). */
+static void untagged_sleeper(struct provider_bench *bench, const char *state) {
+    const char *digest, *text;
+
+    fall_asleep(bench);
+    digest = cc_memory_registry_tag(bench->store, N, "hibernate");
+    text = cc_memory_registry_manifest(bench->store, N, digest, NULL);
+    char *manifest cc_cleanup(cc_free_p) = cc_xstrdup(text);
+
+    provider_bench_stop(bench);
+    cc_memory_registry_drop_tag(bench->store, N, "hibernate");
+    provider_bench_annotate(bench, "demo-0", CC_KEY_HIBERNATE);
+    provider_bench_annotate(bench, "demo-0", state);
+    restart(bench);
+    provider_bench_drive(bench, 10000);
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 0);
+    ck_assert_uint_eq(fake_host_snapshot_memory(bench->host, N), 77);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+    ck_assert_ptr_nonnull(
+        strstr(provider_bench_annotation(bench, "demo-0", CC_KEY_LIFECYCLE_MESSAGE), "is absent; local"));
+    cc_memory_registry_put_tag(bench->store, N, "hibernate", manifest);
+    provider_bench_drive(bench, 120000);
+    ck_assert_uint_eq(fake_host_vm_memory(bench->host, N), 77);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "ready");
+}
+
+static void untagged_asleep(struct provider_bench *bench) {
+    untagged_sleeper(bench, CC_KEY_LIFECYCLE_STATE "=hibernated");
+}
+
+static void untagged_waking(struct provider_bench *bench) {
+    untagged_sleeper(bench, CC_KEY_LIFECYCLE_STATE "=creating");
+}
+
+/* Awake, its VM gone with its host: nothing says that the old copy is the guest. */
+static void vanished_boots_anew(struct provider_bench *bench) {
+    fall_asleep(bench);
+    ck_assert_int_eq(provider_bench_change(bench, "demo-0", CC_KEY_HIBERNATE, NULL), 0);
+    provider_bench_sleep(2000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "ready");
+    cc_memory_registry_drop_tag(bench->store, N, "hibernate");
+    provider_bench_stop(bench);
+    fake_host_lose_vm(bench->host, N, false);
+    restart(bench);
+    provider_bench_drive(bench, 10000);
+    ck_assert_uint_eq(fake_host_vm_memory(bench->host, N), 0);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "ready");
+}
+
+START_TEST(startup__wake_without_its_tag_boots_nothing_anew) {
+    provider_bench_run(NULL, untagged_asleep);
+    provider_bench_run(NULL, untagged_waking);
+    provider_bench_run(NULL, vanished_boots_anew);
+}
+END_TEST
 
 static void keeps_quiet(struct provider_bench *bench) {
     provider_bench_make(bench, "demo-0", RUN_POD);
@@ -565,6 +645,8 @@ int main(void) {
     tcase_add_test(tcase, resume__hibernate);
     tcase_add_test(tcase, resume__failed_start_is_owed);
     tcase_add_test(tcase, startup__rebooted_host);
+    tcase_add_test(tcase, startup__nic_of_a_cut_off_hibernate_is_given_back);
+    tcase_add_test(tcase, startup__wake_without_its_tag_boots_nothing_anew);
     tcase_add_test(tcase, startup__failed_start_evicts);
     tcase_add_test(tcase, startup__terminating_pod_keeps_its_vm_until_deleted);
     tcase_add_test(tcase, startup__unmanaged);

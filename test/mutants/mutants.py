@@ -168,7 +168,7 @@ MUTANTS = [
     },
     {
         "name": "owed-remove-without-a-look",
-        "scenario": "sleep",
+        "scenario": "remove-unknown",
         "why": "a guest that ran on after its snapshot is removed",
         "edits": [(VK + "hibernate.c", "    *ret_is_awake = rc == 0 && vk_vm_is_running(now);\n    vk_vm_unref(now);\n"
                    "    if (rc != 0 && rc != CC_NOT_FOUND) {\n        cc_ignore(cc_err_wrap(err, \"remove vm %s\"",
@@ -177,7 +177,7 @@ MUTANTS = [
     },
     {
         "name": "shell-started-at-startup",
-        "scenario": "change",
+        "scenario": "taken-back",
         "why": "a VM whose remove stopped half-way is booted anew",
         "edits": [(VK + "startup.c", "entry->unjudged = !wants_sleep && !vk_vm_is_running(entry->vm);",
                    "entry->unjudged = false;")],
@@ -224,7 +224,7 @@ MUTANTS = [
     },
     {
         "name": "eviction-on-an-unknown-vm",
-        "scenario": "exits",
+        "scenario": "exit-unknown",
         "why": "an inspect that says nothing ends the pod",
         "edits": [(VK + "exits.c", "        evict(exit, false, \"VMGone\", \"vm no longer exists\");\n    } else if (rc != 0) {",
                    "        evict(exit, false, \"VMGone\", \"vm no longer exists\");\n    } else if (rc != 0) {\n"
@@ -284,7 +284,7 @@ MUTANTS = [
     {
         "name": "moved-by-the-cache",
         "why": "a pin that goes to and fro has woken the main that the cache shows asleep",
-        "scenario": "repin-back",
+        "scenario": "wake-amid-move",
         "edits": [(OP + "migrate.c", "    bool present = false;\n    int rc = op_pass_read_pod(pass, main, &present, err);",
                    "    bool present = true;\n    int rc = 0;"),
                   (OP + "migrate.c", "    rc = op_pass_delete_pod_unchanged(pass, main->pod, &failure);\n    if (rc != 0 && cc_kube",
@@ -299,6 +299,7 @@ MUTANTS = [
     },
     {
         "name": "released-by-the-cache",
+        "scenario": "release-unseen",
         "why": "a set is called Suspended over a main that the cache does not show",
         "edits": [(OP + "release.c", "op_pass_phase_is(pass, OP_PHASE_SUSPENDED) ? 0 : find_main(", "ret ? 0 : find_main(")],
     },

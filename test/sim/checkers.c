@@ -317,6 +317,11 @@ static bool is_deposed(const struct sim_daemon *daemon) {
     return daemon->world->operator_count > 1 && !cc_text_starts_with(cc_text_or(holder, ""), daemon->name);
 }
 
+static bool is_called_running(const json_t *pod) {
+    const json_t *container = json_array_get(cc_json_path(pod, "status", "containerStatuses", NULL), 0);
+    return cc_json_member(cc_json_member(container, "state"), "running");
+}
+
 static void look_at_pod_patch(struct sim_daemon *daemon, const char *pod, const json_t *body) {
     const json_t *annotations = cc_json_path(body, "metadata", "annotations", NULL);
     struct sim_vm *vm = sim_ledger_of_pod(daemon->world, pod);
@@ -338,6 +343,12 @@ static void look_at_pod_patch(struct sim_daemon *daemon, const char *pod, const 
         cc_json_bool(cc_json_member(set, "spec"), "suspend") && !sim_is_recorded(set, vm))
         sim_violation(daemon->world, "c", "%s asks pod %s to hibernate, which no reclaim record lists", daemon->name,
                       pod);
+    /* contract/07 10.4: whoever sees it ready finds it running. What is repeated says nothing new. */
+    if (daemon->kind == SIM_NODE && vm &&
+        cc_text_equal(cc_json_text(annotations, CC_KEY_LIFECYCLE_STATE), CC_STATE_READY) &&
+        !cc_text_equal(sim_annotation(sim_pod(daemon->world, pod), CC_KEY_LIFECYCLE_STATE), CC_STATE_READY) &&
+        !is_called_running(sim_pod(daemon->world, pod)))
+        sim_violation(daemon->world, "c", "%s calls pod %s ready before its status says so", daemon->name, pod);
     /* The guest is in use again. An id that is repeated amid a hibernate says nothing. */
     bool falls_asleep =
         cc_text_equal(sim_annotation(sim_pod(daemon->world, pod), CC_KEY_LIFECYCLE_STATE), CC_STATE_HIBERNATING);
@@ -386,7 +397,29 @@ static bool is_set_going_on(const struct sim_world *world, const struct sim_vm *
     return set && !sim_is_deleting(set);
 }
 
-static void look_at_pod_delete(struct sim_daemon *daemon, const char *pod) {
+/* It is awake and stays so, and nothing has happened after which it may start anew. */
+static bool is_in_use(const struct sim_world *world, const struct sim_vm *vm) {
+    const json_t *pod = sim_pod(world, vm->pod);
+
+    return !vm->may_lose && !vm->is_forfeit && sim_ledger_is_live(world, vm->name) &&
+           cc_text_is_empty(sim_annotation(pod, CC_KEY_HIBERNATE)) &&
+           cc_text_equal(sim_annotation(pod, CC_KEY_LIFECYCLE_STATE), CC_STATE_READY);
+}
+
+static bool is_met(const json_t *body, const json_t *metadata, const char *member) {
+    const char *wanted = cc_json_text(cc_json_member(body, "preconditions"), member);
+
+    return cc_text_is_empty(wanted) || cc_text_equal(wanted, cc_json_text(metadata, member));
+}
+
+/* Else the server refuses it: the pod has changed since, or is another. */
+static bool is_of_now(const struct sim_world *world, const char *pod, const json_t *body) {
+    const json_t *metadata = cc_json_member(sim_pod(world, pod), "metadata");
+
+    return is_met(body, metadata, "resourceVersion") && is_met(body, metadata, "uid");
+}
+
+static void look_at_pod_delete(struct sim_daemon *daemon, const char *pod, const json_t *body) {
     struct sim_world *world = daemon->world;
     struct sim_vm *vm = sim_ledger_of_pod(world, pod);
 
@@ -395,8 +428,10 @@ static void look_at_pod_delete(struct sim_daemon *daemon, const char *pod) {
         (sim_ledger_is_live(world, vm->name) || (!world->has_registry && !is_main(vm))))
         sim_ledger_permit(world, vm, "its pod had failed");
 
-    if (!vm || is_pod_deleting(world, vm))
+    if (!vm || is_pod_deleting(world, vm) || !is_of_now(world, pod, body))
         return;
+    if (daemon->kind == SIM_OPERATOR && is_set_going_on(world, vm) && is_in_use(world, vm))
+        sim_violation(world, "a", "%s deletes pod %s while its vm is in use", daemon->name, pod);
     if (daemon->kind == SIM_NODE && sim_doubt_is_open(daemon, "vm", vm->name))
         sim_violation(world, "h", "%s deletes pod %s after an inconclusive inspect of its vm", daemon->name, pod);
     if (daemon->kind == SIM_OPERATOR && is_set_going_on(world, vm) && !vm->may_lose && !vm->is_forfeit &&
@@ -419,17 +454,20 @@ static void look_at_uid(struct sim_daemon *daemon, const char *method, const cha
 static void look_at_phase(struct sim_daemon *daemon, const char *path, const json_t *body) {
     struct sim_world *world = daemon->world;
     const char *at = strstr(path, "/cocoonsets/");
+    char set[64];
 
     if (!at || !cc_text_equal(cc_json_text(cc_json_member(body, "status"), "phase"), "Suspended"))
         return;
     size_t length = strcspn(at + 12, "/?");
     sim_macos_check_suspended(world, at + 12, length);
+    snprintf(set, sizeof set, "%.*s", (int)length, at + 12);
+    const json_t *spec = cc_json_member(sim_set(world, set), "spec");
     for (const struct sim_vm *vm = world->vms; vm; vm = vm->next) {
         const json_t *pod = sim_pod(world, vm->pod);
         if (strncmp(vm->set, at + 12, length) != 0 || vm->set[length] != '\0' || !pod ||
             cc_text_equal(cc_json_text(cc_json_member(pod, "status"), "phase"), "Failed") || is_pod_deleting(world, vm))
             continue;
-        if (sim_ledger_is_live(world, vm->name) && cc_text_equal(sim_annotation(pod, CC_KEY_HIBERNATE), "true"))
+        if (sim_ledger_is_live(world, vm->name) && !is_deposed(daemon) && cc_json_bool(spec, "suspend"))
             sim_violation(world, "c", "%s calls set %s Suspended while vm %s is awake", daemon->name, vm->set,
                           vm->name);
     }
@@ -452,7 +490,7 @@ void sim_check_kube_write(struct sim_daemon *daemon, const char *method, const c
     if (*pod && strcmp(method, "PATCH") == 0) {
         look_at_pod_patch(daemon, pod, body);
     } else if (*pod && strcmp(method, "DELETE") == 0) {
-        look_at_pod_delete(daemon, pod);
+        look_at_pod_delete(daemon, pod, body);
     } else if (strcmp(method, "POST") == 0 && pods && strcmp(pods, "/pods") == 0) {
         note_writers(daemon, cc_json_path(body, "metadata", "annotations", NULL));
     } else if (strcmp(method, "PATCH") == 0) {

@@ -6,6 +6,8 @@
 #include "aio/fiber.h"
 #include "base/error.h"
 
+#define STORY_CALLS_MAX 20000 /* the longest makes about 1,000 */
+
 const char *sim_way_text(enum sim_way way) {
     static const char *const texts[SIM_WAY_COUNT] = {
         [SIM_WAY_DONE] = "done",
@@ -92,6 +94,8 @@ void sim_port_decide(struct sim_daemon *daemon, enum sim_port port, bool writes,
         .daemon = daemon, .port = port, .writes = writes, .way = SIM_WAY_DONE, .fault = SIM_FAULT_COUNT};
     world->result->calls++;
     world->calls++;
+    if (world->options->scenario && world->calls > STORY_CALLS_MAX)
+        sim_violation(world, "f", "%d calls in a story: the daemons work against each other", STORY_CALLS_MAX);
     if (world->options->scenario) {
         if (world->calls == world->options->crash_call)
             ret->way = world->options->crash_way;

@@ -96,10 +96,19 @@ static void note_half_call(struct sim_world *world, const char *verb) {
         result->half_calls[result->half_call_count++] = (uint32_t)world->calls;
 }
 
+/* Of the faults that a story has ordered. */
+static bool take_one(unsigned *left) {
+    if (*left == 0)
+        return false;
+    --*left;
+    return true;
+}
+
 static struct fake_fault half_done(struct sim_daemon *daemon, const char *verb, const char *line) {
     struct sim_world *world = daemon->world;
 
-    if (is_verb(verb, "vm rm") && sim_fault_hits(world, SIM_CLI_HALF_REMOVE, true)) {
+    if (is_verb(verb, "vm rm") &&
+        (take_one(&world->half_removes) || sim_fault_hits(world, SIM_CLI_HALF_REMOVE, true))) {
         half_remove(world, daemon->index, line);
         return failure(FAKE_FAIL, CC_IO, "exit status 1 (output: Error: remove: device busy)");
     }
@@ -244,9 +253,15 @@ static int vm_remove(void *ctx, const char *id, struct cc_err *err) {
     struct sim_daemon *daemon = daemon_of(ctx);
     char name[128];
 
+    vm_of(ctx, id, name, sizeof name);
     if (!daemon->is_dead)
-        sim_check_vm_remove(daemon, vm_of(ctx, id, name, sizeof name));
-    return after_call(daemon, host_ops(ctx)->remove(ctx, id, err), err);
+        sim_check_vm_remove(daemon, name);
+    int rc = host_ops(ctx)->remove(ctx, id, err);
+    /* It was spared: nobody knows for how long, and it works on meanwhile. */
+    struct sim_vm *vm = sim_ledger_vm(daemon->world, name);
+    if (vm && fake_host_has_vm(ctx, name))
+        vm->is_quiesced = false;
+    return after_call(daemon, rc, err);
 }
 
 static int vm_clone(void *ctx, const struct vk_clone_options *options, const struct vk_vm **ret, struct cc_err *err) {

@@ -9,6 +9,7 @@
 
 #define BODY_BYTES_MAX ((size_t)4 * 1024 * 1024)
 #define LAG_DISASTER_MS 20000
+#define HELD_POLL_MS 50
 
 /* An answer that goes to the daemon: of the server, or made up here. */
 struct sim_stream {
@@ -17,6 +18,7 @@ struct sim_stream {
     char *text;
     size_t bytes, at;
     bool is_watch, is_cut;
+    char path[96]; /* of a watch */
 };
 
 static struct cc_kube_transport server_of(const struct sim_daemon *daemon) {
@@ -91,7 +93,7 @@ static void look_at_write(struct sim_daemon *daemon, const struct cc_kube_exchan
 }
 
 /* The request is done; what was wished for its answer happens now. */
-static int give_answer(struct sim_passage *passage, const struct cc_kube_answer *answer, bool watches,
+static int give_answer(struct sim_passage *passage, const struct cc_kube_answer *answer, const char *watched,
                        struct cc_kube_answer *ret, struct cc_err *err) {
     struct sim_daemon *daemon = passage->daemon;
     struct cc_kube_transport server = server_of(daemon);
@@ -105,7 +107,8 @@ static int give_answer(struct sim_passage *passage, const struct cc_kube_answer 
     }
     struct sim_stream *stream = new_stream(daemon);
     stream->inner = answer->stream;
-    stream->is_watch = watches;
+    stream->is_watch = watched != NULL;
+    snprintf(stream->path, sizeof stream->path, "%s", watched ? watched : "");
     stream->is_cut = passage->fault == SIM_KUBE_CUT_BODY;
     *ret = *answer;
     ret->stream = stream;
@@ -134,7 +137,7 @@ static int port_open(void *ctx, const struct cc_kube_exchange *exchange, struct 
         return daemon->is_dead ? sim_port_canceled(err) : rc;
     if (writes && answer.status >= 400)
         sim_trace(daemon->world, daemon->name, "  %s: status %d", what, answer.status);
-    return give_answer(&passage, &answer, is_watch(exchange), ret, err);
+    return give_answer(&passage, &answer, is_watch(exchange) ? exchange->path : NULL, ret, err);
 }
 
 /* --- bodies ------------------------------------------------------------------------------------------------------- */
@@ -148,6 +151,8 @@ static int lag(struct sim_stream *stream, struct cc_err *err) {
     if (sim_fault_hits(world, SIM_WATCH_LAG, false))
         ms = sim_random_between(&world->faults_random, 100, LAG_DISASTER_MS);
     int rc = ms > 0 ? cc_sleep_ms(ms, err) : 0;
+    while (rc == 0 && !daemon->is_dead && daemon->held && strstr(stream->path, daemon->held))
+        rc = cc_sleep_ms(HELD_POLL_MS, err);
     if (rc == 0 && daemon->is_dead)
         rc = sim_port_canceled(err);
     if (rc == 0 && (daemon->is_cut_off || sim_fault_hits(world, SIM_WATCH_CUT, false)))

@@ -42,7 +42,7 @@ static int enter(struct sim_daemon *daemon, bool writes, const char *verb, const
     int rc = sim_port_enter(daemon, SIM_PORT_REGISTRY, writes, what, &ret->passage, err);
     if (rc == 0 && ret->passage.way == SIM_WAY_REFUSED)
         rc = refuse(&ret->passage, err);
-    return rc;
+    return rc == 0 && !writes && daemon->slow_registry_ms > 0 ? cc_sleep_ms(daemon->slow_registry_ms, err) : rc;
 }
 
 static int leave(struct sim_call *call, int rc, struct cc_err *err) {
@@ -102,6 +102,14 @@ static int get_manifest(void *ctx, const char *repository, const char *reference
     return rc;
 }
 
+/* Drawn, or ordered by a story. */
+static bool forgets(struct sim_world *world) {
+    if (world->forgotten_tags == 0)
+        return sim_fault_hits(world, SIM_REGISTRY_FORGETS, true);
+    world->forgotten_tags--;
+    return true;
+}
+
 static int put_manifest(void *ctx, const char *repository, const char *reference, const char *media_type,
                         const void *bytes, size_t count, struct cc_err *err) {
     struct sim_daemon *daemon = ctx;
@@ -114,7 +122,7 @@ static int put_manifest(void *ctx, const char *repository, const char *reference
     /* A tombstone that replaces a snapshot is the deletion of its tag. */
     if (strstr(bytes, "vnd.cocoonstack.tombstone"))
         sim_check_tag_delete(daemon, repository, reference);
-    else if (strcmp(reference, CC_TAG_HIBERNATE) == 0 && sim_fault_hits(daemon->world, SIM_REGISTRY_FORGETS, true))
+    else if (strcmp(reference, CC_TAG_HIBERNATE) == 0 && forgets(daemon->world))
         return leave(&call, 0, err);
     rc = call.server.ops->put_manifest(call.server.ctx, repository, reference, media_type, bytes, count, err);
     return leave(&call, rc, err);
@@ -165,6 +173,8 @@ static int put_blob(void *ctx, const char *repository, const char *digest, int64
 
     if (rc != 0)
         return rc;
+    if (daemon->is_unpushed)
+        return leave(&call, cc_err_set(err, CC_UNAVAILABLE, "registry: 503 service unavailable"), err);
     if (sim_fault_hits(daemon->world, SIM_REGISTRY_CUT_PUSH, true)) {
         char some[64];
         size_t count = 0;

@@ -61,6 +61,14 @@ static const char *node_of_live(const struct sim_world *world, const char *vm_na
     return NULL;
 }
 
+/* A hibernate takes a windows guest's NIC away first; whatever ends it otherwise gives the NIC back. */
+static bool has_nic(const struct sim_world *world, const char *vm_name) {
+    for (size_t i = 0; i < world->node_count; i++)
+        if (fake_host_has_vm(world->hosts[i], vm_name))
+            return fake_host_vm_nics(world->hosts[i], vm_name) > 0;
+    return false;
+}
+
 static bool has_tag(const struct sim_world *world, const char *vm_name) {
     return cc_memory_registry_tag(world->store, vm_name, CC_TAG_HIBERNATE) != NULL;
 }
@@ -111,6 +119,8 @@ static bool is_awake(struct look *look, const struct sim_vm *vm, const json_t *p
     if (!sim_ledger_is_live(look->world, vm->name) ||
         !cc_text_equal(node, cc_json_text(cc_json_member(pod, "spec"), "nodeName")))
         return not_yet(look, "vm %s does not run on the node of its pod", vm->name);
+    if (!has_nic(look->world, vm->name))
+        return not_yet(look, "vm %s is awake without a NIC", vm->name);
     if (has_tag(look->world, vm->name))
         return not_yet(look, "tag :hibernate of %s is there while it is awake", vm->name);
     return true;

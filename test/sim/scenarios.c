@@ -1,8 +1,10 @@
 /* Short stories without chance, for the exhaustive mode: each call in them is failed in each way, once. */
 #include <stdio.h>
 
+#include "base/alloc.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "oci/reference.h"
 #include "scenarios.h"
 
 void story_settle(struct sim_world *world) {
@@ -62,6 +64,13 @@ void story_expect_memory(struct sim_world *world, const char *pod, uint64_t at_l
     if (vm->birth > at_least && !vm->was_permitted)
         sim_violation(world, "a", "vm %s began anew with memory %llu, and had %llu before", vm->name,
                       (unsigned long long)vm->birth, (unsigned long long)at_least);
+}
+
+char *story_tagged_manifest(const struct sim_world *world, const char *vm_name) {
+    const char *digest = cc_memory_registry_tag(world->store, vm_name, CC_TAG_HIBERNATE);
+    const char *manifest = digest ? cc_memory_registry_manifest(world->store, vm_name, digest, NULL) : NULL;
+
+    return manifest ? cc_xstrdup(manifest) : NULL;
 }
 
 CC_YIELDS static void create(struct sim_world *world, int replicas, int toolboxes) {
@@ -214,6 +223,20 @@ const struct sim_scenario sim_scenarios[] = {
     {"away", "what is asked for changes while the node agent is away", 1, story_away},
     {"replaced", "a pod that was forced away is made anew under its name", 1, story_replaced},
     {"static-toolbox", "a toolbox that runs elsewhere", 1, story_statics},
+    {"taken-back", "the wish to sleep is taken back while the node agent acts on it", 1, story_taken_back},
+    {"remove-unknown", "nobody can say what a failed remove has done", 1, story_remove_unknown},
+    {"remove-half-done", "a remove stops half-way, and the wish to sleep is taken back", 1, story_remove_half_done},
+    {"pretended", "what reports success and has done nothing", 1, story_pretended},
+    {"exit-unknown", "nobody can say whether a VM is there", 1, story_exit_unknown},
+    {"exit-missed", "VMs stop while nobody listens", 1, story_exit_missed},
+    {"windows", "a guest whose NIC is dropped falls asleep, is woken amid that, and wakes", 1, story_windows},
+    {"exit-for-good", "a VM stops for good, and cannot be removed at first", 1, story_exit_for_good},
+    {"exit-amid-push", "a VM vanishes whose snapshot is on its host only", 1, story_exit_amid_push},
+    {"tag-forgotten", "a registry forgets the tag of a sleeper for a while", 1, story_tag_forgotten},
+    {"wake-amid-move", "a main that was woken while the registry was asked about it is not moved", 2,
+     story_wake_amid_move},
+    {"release-unseen", "a set is not called Suspended over a main that a cache does not show", 1, story_release_unseen},
+    {"local-deleted", "a pod is deleted whose guest is in a local snapshot only", 1, story_registry_less_deleted},
     {"old-running", "taken over from an older operator: running", 2, story_takeover_running},
     {"old-suspending", "taken over on the way to sleep, without a record", 2, story_takeover_suspending},
     {"old-suspended", "taken over asleep, without a record", 2, story_takeover_suspended},

@@ -21,6 +21,9 @@ const char *story_pin_away_from(struct sim_world *world, const char *node);
 void story_expect_memory(struct sim_world *world, const char *pod, uint64_t at_least);
 uint64_t story_memory(const struct sim_world *world, const char *pod);
 
+/* The manifest that the :hibernate tag of a VM names, NULL when there is none; the caller frees it. */
+char *story_tagged_manifest(const struct sim_world *world, const char *vm_name);
+
 /* scenarios_moves.c */
 CC_YIELDS void story_release(struct sim_world *world);
 CC_YIELDS void story_migrate(struct sim_world *world);
@@ -42,6 +45,21 @@ CC_YIELDS void story_orphans(struct sim_world *world);
 CC_YIELDS void story_away(struct sim_world *world);
 CC_YIELDS void story_replaced(struct sim_world *world);
 CC_YIELDS void story_statics(struct sim_world *world);
+
+/* scenarios_faults.c */
+CC_YIELDS void story_taken_back(struct sim_world *world);
+CC_YIELDS void story_remove_unknown(struct sim_world *world);
+CC_YIELDS void story_remove_half_done(struct sim_world *world);
+CC_YIELDS void story_pretended(struct sim_world *world);
+CC_YIELDS void story_exit_unknown(struct sim_world *world);
+CC_YIELDS void story_exit_missed(struct sim_world *world);
+CC_YIELDS void story_windows(struct sim_world *world);
+CC_YIELDS void story_exit_for_good(struct sim_world *world);
+CC_YIELDS void story_exit_amid_push(struct sim_world *world);
+CC_YIELDS void story_tag_forgotten(struct sim_world *world);
+CC_YIELDS void story_wake_amid_move(struct sim_world *world);
+CC_YIELDS void story_release_unseen(struct sim_world *world);
+CC_YIELDS void story_registry_less_deleted(struct sim_world *world);
 
 /* scenarios_takeover.c: an older operator ran until the set was in that phase. */
 CC_YIELDS void story_takeover_running(struct sim_world *world);

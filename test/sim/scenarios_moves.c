@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "meta/keys.h"
@@ -156,19 +157,18 @@ void story_repin_full(struct sim_world *world) {
 }
 
 void story_leftover(struct sim_world *world) {
-    char digest[CC_DIGEST_BYTES], home[NODE_BYTES];
+    char home[NODE_BYTES];
 
     alone(world);
     struct sim_vm *vm = sim_ledger_of_pod(world, "a-0");
     story_suspend(world, true);
     story_settle(world);
-    const char *tag = cc_memory_registry_tag(world->store, vm->name, CC_TAG_HIBERNATE);
-    snprintf(digest, sizeof digest, "%s", cc_text_or(tag, ""));
+    char *manifest cc_cleanup(cc_free_p) = story_tagged_manifest(world, vm->name);
     story_suspend(world, false);
     story_settle(world);
     sim_sleep(world, 20000); /* its guest works on */
-    if (*digest)
-        cc_memory_registry_put_tag(world->store, vm->name, CC_TAG_HIBERNATE, digest);
+    if (manifest)
+        cc_memory_registry_put_tag(world->store, vm->name, CC_TAG_HIBERNATE, manifest);
     uint64_t memory = story_memory(world, "a-0");
     note_node(world, "a-0", home);
     story_pin_away_from(world, home);

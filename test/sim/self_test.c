@@ -111,6 +111,11 @@ CC_YIELDS static void fork_of_a_dead_main(struct sim_world *world) {
     sim_check_fork(&world->nodes[0], vm_of(world, "a-1")->name, snapshot);
 }
 
+CC_YIELDS static void guest_in_use_is_deleted(struct sim_world *world) {
+    one_main(world);
+    delete_pod(&world->operators[0], MAIN_VM);
+}
+
 /* --- (b) ------------------------------------------------------------------------------------------------------------
  */
 
@@ -148,10 +153,14 @@ CC_YIELDS static void asked_without_a_record(struct sim_world *world) {
     patch_pod(&world->operators[0], MAIN_VM, "{'metadata':{'annotations':{'" CC_KEY_HIBERNATE "':'true'}}}");
 }
 
+CC_YIELDS static void ready_before_its_status(struct sim_world *world) {
+    one_main_asleep(world);
+    patch_pod(node_of(world, MAIN_VM), MAIN_VM, "{'metadata':{'annotations':{'" CC_KEY_LIFECYCLE_STATE "':'ready'}}}");
+}
+
 CC_YIELDS static void suspended_while_awake(struct sim_world *world) {
     one_main(world);
-    fake_kube_touch(world->api, "pods", SIM_NAMESPACE, MAIN_VM,
-                    "{'metadata':{'annotations':{'" CC_KEY_HIBERNATE "':'true'}}}");
+    story_suspend(world, true); /* nobody has asked it to sleep yet */
     json_t *body = sim_json("{'status':{'phase':'Suspended'}}");
     sim_check_kube_write(&world->operators[0], "PATCH",
                          "/apis/cocoonset.cocoonstack.io/v1/namespaces/" SIM_NAMESPACE "/cocoonsets/a/status", body);
@@ -192,6 +201,20 @@ CC_YIELDS static void never_reached(struct sim_world *world) {
         world->nodes[i].is_cut_off = true;
     sim_user_patch_set(world, "a", "{'spec':{'agent':{'replicas':1}}}");
     sim_await_rest(world, 1000);
+}
+
+CC_YIELDS static void awake_without_a_nic(struct sim_world *world) {
+    one_main(world);
+    struct fake_host *host = world->hosts[host_of(world, MAIN_VM)];
+    fake_vm_resize(host, fake_vm_find(host, vm_of(world, MAIN_VM)->name), 0);
+    complain_unless_at_rest(world, "f");
+}
+
+CC_YIELDS static void calls_without_end(struct sim_world *world) {
+    struct sim_passage passage;
+    one_main(world);
+    for (int i = 0; i < 1000000 && !world->is_failed; i++)
+        sim_port_decide(&world->operators[0], SIM_PORT_KUBE, false, "GET it", &passage);
 }
 
 CC_YIELDS static void write_without_end(void *arg) {
@@ -281,17 +304,21 @@ static const struct {
     {"a", {"a guest comes back older than it was", "came up", 2, guest_comes_back_older}},
     {"a", {"a guest is removed before the registry has it", "before the registry has it", 2, removed_before_the_push}},
     {"a", {"a fork starts at the baseline of a main before", "forks from memory", 2, fork_of_a_dead_main}},
+    {"a", {"a pod whose guest is in use is deleted", "is in use", 2, guest_in_use_is_deleted}},
     {"b", {"two hosts run a guest", "lives on 2 hosts", 2, two_hosts_run_it}},
     {"b", {"one host runs a guest twice", "live on node", 2, one_host_runs_it_twice}},
     {"b", {"the lease of a live guest is released", "releases the lease", 2, lease_of_a_live_guest}},
     {"c", {"the tag of a sleeper is deleted", "deletes the :hibernate tag", 2, tag_of_a_sleeper}},
     {"c", {"a pod is asked to sleep without a record", "which no reclaim record lists", 2, asked_without_a_record}},
+    {"c", {"a pod is called ready before its status", "before its status", 2, ready_before_its_status}},
     {"c", {"a set is called Suspended while a guest is awake", "Suspended while", 2, suspended_while_awake}},
     {"d", {"a VM without an owner at rest", "without an owner", 2, vm_without_an_owner}},
     {"d", {"a tag without an owner at rest", "tag :hibernate", 2, tag_without_an_owner}},
     {"e", {"both daemons write one annotation", "annotation k", 2, both_write_one_key}},
     {"e", {"a pod is created with an annotation of the nodes", "both write", 2, operator_creates_with_a_key_of_nodes}},
     {"f", {"a set that does not reach what it asks for", "not at rest", 2, never_reached}},
+    {"f", {"a guest that is awake has no NIC", "without a NIC", 2, awake_without_a_nic}},
+    {"f", {"the daemons of a story never stop", "calls in a story", 2, calls_without_end}},
     {"f", {"somebody writes without end", "of rest", 2, never_quiet}},
     {"g", {"a fiber is left", "fibers are left", 2, fiber_is_left}},
     {"g", {"a descriptor is left", "descriptors are left", 2, descriptor_is_left}},

@@ -5,7 +5,7 @@
  * as their app.c puts them together), port.c (what happens to one call that leaves a daemon), port_kube.c,
  * port_registry.c, port_host.c (the three ports), frames.c, faults.c, users.c (what users can do, and lose by it),
  * workload.c (what they do), cluster.c (scheduler, garbage, leases), ledger.c (what became of each VM's memory),
- * checkers.c (the other invariants), rest.c (is the world at rest), scenarios.c, crash_points.c, main.c. */
+ * checkers.c (the other invariants), rest.c (is the world at rest), scenarios*.c, crash_points.c, main.c. */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 
@@ -96,9 +96,12 @@ struct sim_daemon {
     bool is_dead;    /* this incarnation: every call gives CANCELED without effect */
     bool wants_stop; /* SIGTERM */
     bool is_running;
-    struct cc_event ended; /* set by both, and by the core when it fails */
-    bool is_cut_off;       /* partition */
-    int64_t restart_ms;    /* pause before the next start; 0 = drawn */
+    struct cc_event ended;    /* set by both, and by the core when it fails */
+    bool is_cut_off;          /* partition */
+    const char *held;         /* scenario: watches of this plural deliver nothing; NULL = none */
+    bool is_unpushed;         /* scenario: the registry refuses its blobs */
+    int64_t slow_registry_ms; /* scenario: its looks at the registry take so long */
+    int64_t restart_ms;       /* pause before the next start; 0 = drawn */
     unsigned starts;
     struct cc_fiber *supervisor;
     struct sim_doubt *doubts;
@@ -254,6 +257,8 @@ struct sim_world {
     int64_t lag_max_ms, latency_max_ms;
     bool registry_is_down;
     int64_t kill_at_step;
+    /* Scenario: so many of the next `vm rm` stop half-way, pushed tags are forgotten. */
+    unsigned half_removes, forgotten_tags;
 
     bool user_errs; /* a user's next request is refused by the API server */
     bool is_over;   /* daemons end and do not start again */
@@ -299,6 +304,7 @@ struct sim_set_spec {
     int replicas; /* of sub-agents */
     bool has_toolbox, has_static, releases;
     const char *image, *node; /* node: pinned there; NULL = nowhere */
+    const char *os;           /* of the agents; NULL = linux */
 };
 bool sim_user_create_set(struct sim_world *world, const char *name, const struct sim_set_spec *spec);
 bool sim_user_patch_set(struct sim_world *world, const char *name, const char *single_quoted_patch);

@@ -99,12 +99,12 @@ static bool send(struct sim_world *world, const char *method, const char *path, 
 }
 
 /* What the CRD's defaults fill in is written out. */
-static char *vm_text(const char *image) {
-    return cc_xasprintf("'image':'%s','mode':'run','os':'linux','backend':'cloud-hypervisor'", image);
+static char *vm_text(const char *image, const char *os) {
+    return cc_xasprintf("'image':'%s','mode':'run','os':'%s','backend':'cloud-hypervisor'", image, os);
 }
 
 char *sim_toolboxes_text(bool managed, bool is_static, const char *image) {
-    char *vm cc_cleanup(cc_free_p) = vm_text(image);
+    char *vm cc_cleanup(cc_free_p) = vm_text(image, "linux");
     char *first cc_cleanup(cc_free_p) = managed ? cc_xasprintf("{'name':'tb',%s}", vm) : cc_xstrdup("");
 
     return cc_xasprintf("[%s%s%s]", first, managed && is_static ? "," : "",
@@ -136,7 +136,7 @@ static void forfeit_unwanted(struct sim_world *world, const char *name, const ch
 
 bool sim_user_create_set(struct sim_world *world, const char *name, const struct sim_set_spec *spec) {
     static const char *const policies[] = {"always", "main-only", "never"};
-    char *vm cc_cleanup(cc_free_p) = vm_text(spec->image);
+    char *vm cc_cleanup(cc_free_p) = vm_text(spec->image, cc_text_or(spec->os, "linux"));
     char *boxes cc_cleanup(cc_free_p) = sim_toolboxes_text(spec->has_toolbox, spec->has_static, spec->image);
     char *pin cc_cleanup(cc_free_p) = spec->node ? cc_xasprintf("'nodeName':'%s',", spec->node) : cc_xstrdup("");
     char *text cc_cleanup(cc_free_p) = cc_xasprintf(

@@ -252,9 +252,7 @@ CC_YIELDS static int run_pass(struct op_pass *pass, struct cc_reconcile_result *
     if (rc == 0 && !ends)
         rc = stamp_generation(pass, err);
     if (rc == 0 && !ends)
-        rc = op_stash_leaving(pass, err);
-    if (rc == 0 && !ends)
-        rc = op_take_over_waking(pass, err);
+        rc = op_take_care_of_leaving(pass, err);
     if (rc != 0 || ends)
         return rc;
     /* The CRD admits an object without a spec (contract/01 1.5). There is nothing to build from, and nothing to compare

@@ -1,5 +1,6 @@
 #include "cocoonset/sub_agents.h"
 
+#include "api/cocoonhibernation.h"
 #include "base/text.h"
 #include "cocoonset/create.h"
 #include "cocoonset/rebuild.h"
@@ -46,6 +47,19 @@ static int32_t *missing_slots(struct op_pass *pass, size_t *ret_count) {
     return slots;
 }
 
+/* It has put the VM to sleep, and may not have noticed yet that the snapshot is there: its phase follows the pod, which
+ * is away. */
+static bool is_held_by_cr(struct op_pass *pass, const char *pod_name, const char *vm_name) {
+    const struct cc_object_list *listed = op_pass_hibernations(pass);
+    for (size_t i = 0; i < listed->count; i++) {
+        const struct cc_cocoonhibernation *hibernation = cc_cocoonhibernation_of(listed->items[i]);
+        if (cc_text_equal(hibernation->pod_name, pod_name) && cc_text_equal(hibernation->vm_name, vm_name) &&
+            !cc_text_equal(hibernation->phase, "Active"))
+            return true;
+    }
+    return false;
+}
+
 /* A recorded slot that is owed no restore gets a fresh VM, and the node refuses a fork-from pod while the tag exists:
  * the tag goes first. All forgets are written at once, before the fan-out (decision 11). A slot whose old pod is still
  * there keeps its tag and is left out of this pass's creates. */
@@ -59,7 +73,8 @@ CC_YIELDS static int drop_stale_tags(struct op_pass *pass, int32_t *slots, size_
         const char *pod_name = cc_agent_pod_name(op_pass_set_name(pass), slots[i], &pass->arena);
         const char *vm_name = cc_agent_vm_name(op_pass_namespace(pass), op_pass_set_name(pass), slots[i], &pass->arena);
         bool exists = false;
-        if (cc_strlist_has(&pass->record.vms, vm_name) && !op_wants_restore(pass, pod_name, vm_name)) {
+        if (cc_strlist_has(&pass->record.vms, vm_name) && !op_wants_restore(pass, pod_name, vm_name) &&
+            !is_held_by_cr(pass, pod_name, vm_name)) {
             rc = op_drop_stale_snapshot(pass, pod_name, vm_name, &exists, err);
             if (rc == 0 && !exists)
                 cc_strlist_add(&dropped, &pass->arena, vm_name);

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "hibernation/pass.h"
 #include "meta/records.h"
+#include "meta/vm_name.h"
 #include "meta/vm_spec.h"
 
 enum op_hibernation_path op_hibernation_path(const char *desire, const char *phase) {
@@ -67,14 +68,22 @@ static bool is_in_status(const struct cc_cocoonset *set, const char *pod_name) {
     return false;
 }
 
-bool op_set_records(const struct cc_cocoonset *set, const char *vm_name) {
+enum op_recorded op_set_records(const struct cc_cocoonset *set, const char *vm_name) {
     struct cc_arena arena;
     struct cc_reclaim_record record;
     cc_arena_init(&arena);
     cc_reclaim_parse(cc_strmap_get(&set->base.meta.annotations, CC_KEY_HIBERNATE_RECLAIM), &arena, &record);
-    bool found = cc_strlist_has(&record.vms, vm_name);
+    enum op_recorded found = !cc_strlist_has(&record.vms, vm_name) ? OP_RECORDED_NOT
+                             : cc_strlist_has(&record.restore, vm_name) || cc_strlist_has(&record.suspended, vm_name)
+                                 ? OP_RECORDED_RESTORE
+                                 : OP_RECORDED_RECLAIM;
     cc_arena_done(&arena);
     return found;
+}
+
+bool op_set_asks_for_slot(const struct cc_cocoonset *set, const char *vm_name) {
+    int32_t slot = cc_agent_slot(set->base.meta.namespace, set->base.meta.name, vm_name);
+    return slot > 0 && slot <= set->agent.replicas;
 }
 
 static bool is_stashed(const struct cc_cocoonset *set, const char *vm_name) {
@@ -97,5 +106,6 @@ bool op_set_owns_pod_name(const struct cc_cocoonset *set, const char *pod_name, 
             return true;
     }
     return is_in_status(set, pod_name) ||
-           (!cc_text_is_empty(vm_name) && (op_set_records(set, vm_name) || is_stashed(set, vm_name)));
+           (!cc_text_is_empty(vm_name) &&
+            (op_set_records(set, vm_name) != OP_RECORDED_NOT || is_stashed(set, vm_name)));
 }

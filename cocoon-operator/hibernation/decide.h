@@ -43,7 +43,14 @@ bool op_carries_restore_intent(const char *phase);
 
 /* The set makes, or made, the pod of that name and VM, whether the pod is there or not. */
 bool op_set_owns_pod_name(const struct cc_cocoonset *set, const char *pod_name, const char *vm_name);
-/* The set's record owes the tag of that VM a reclaim. */
-bool op_set_records(const struct cc_cocoonset *set, const char *vm_name);
+/* What the set's record says of a VM. Pure. */
+enum op_recorded {
+    OP_RECORDED_NOT,
+    OP_RECORDED_RECLAIM, /* its tag is dropped once it lives, or when its slot is made anew */
+    OP_RECORDED_RESTORE, /* its next pod gets its memory back, then the tag is dropped */
+};
+enum op_recorded op_set_records(const struct cc_cocoonset *set, const char *vm_name);
+/* It is the VM of a sub-agent that the spec asks for. Pure. */
+bool op_set_asks_for_slot(const struct cc_cocoonset *set, const char *vm_name);
 
 #endif

@@ -68,9 +68,13 @@ enum verdict {
 static bool is_to_be_handed_over(const struct op_hibernation_pass *pass, const struct cc_pod *pod,
                                  const struct cc_cocoonset *set, const char *vm_name) {
     int64_t asked_ns = pass->hibernation->base.meta.deletion.ns;
-    return set && set->has_spec && !cc_object_is_deleting(&set->base.meta) && !op_set_records(set, vm_name) &&
-           !cc_pod_is_hibernating(pod) && !cc_object_is_deleting(&pod->base.meta) &&
-           cc_now_wall().ns - asked_ns < HAND_OVER_LIMIT_MS * CC_NS_PER_MS;
+    if (!set || !set->has_spec || cc_object_is_deleting(&set->base.meta) ||
+        cc_now_wall().ns - asked_ns >= HAND_OVER_LIMIT_MS * CC_NS_PER_MS)
+        return false;
+    if (!pod)
+        return op_set_records(set, vm_name) == OP_RECORDED_RECLAIM && op_set_asks_for_slot(set, vm_name);
+    return op_set_records(set, vm_name) == OP_RECORDED_NOT && !cc_pod_is_hibernating(pod) &&
+           !cc_object_is_deleting(&pod->base.meta);
 }
 
 /* Decision 51: the tag is all there is of a VM that sleeps on it, or whose pod its set is about to make again. The pods
@@ -84,12 +88,11 @@ CC_YIELDS static int judge(struct op_hibernation_pass *pass, const char *vm_name
     if (rc != 0)
         return cc_err_wrap(err, "find the pod of VM %s", vm_name);
     const struct cc_cocoonset *set = find_owning_set(pass, pod_name, vm_name);
-    if (!pod || !cc_text_equal(cc_pod_annotation(pod, CC_KEY_VM_NAME), vm_name))
-        *ret = set ? VERDICT_KEEP : VERDICT_DROP;
-    else if (op_pod_is_awake(pod))
+    bool of_vm = pod && cc_text_equal(cc_pod_annotation(pod, CC_KEY_VM_NAME), vm_name);
+    if (of_vm ? op_pod_is_awake(pod) : !set)
         *ret = VERDICT_DROP;
     else
-        *ret = is_to_be_handed_over(pass, pod, set, vm_name) ? VERDICT_HAND_OVER : VERDICT_KEEP;
+        *ret = is_to_be_handed_over(pass, of_vm ? pod : NULL, set, vm_name) ? VERDICT_HAND_OVER : VERDICT_KEEP;
     if (set)
         cc_object_unref(&set->base);
     cc_pod_unref(pod);

@@ -344,7 +344,10 @@ static void look_at_pod_patch(struct sim_daemon *daemon, const char *pod, const 
         sim_violation(daemon->world, "c", "%s asks pod %s to hibernate, which no reclaim record lists", daemon->name,
                       pod);
     /* contract/07 10.4: whoever sees it ready finds it running. What is repeated says nothing new. */
-    if (daemon->kind == SIM_NODE && vm &&
+    const char *uid = cc_json_text(cc_json_member(body, "metadata"), "uid");
+    bool is_another = !cc_text_is_empty(uid) &&
+                      !cc_text_equal(uid, cc_json_text(cc_json_member(sim_pod(daemon->world, pod), "metadata"), "uid"));
+    if (daemon->kind == SIM_NODE && vm && !is_another &&
         cc_text_equal(cc_json_text(annotations, CC_KEY_LIFECYCLE_STATE), CC_STATE_READY) &&
         !cc_text_equal(sim_annotation(sim_pod(daemon->world, pod), CC_KEY_LIFECYCLE_STATE), CC_STATE_READY) &&
         !is_called_running(sim_pod(daemon->world, pod)))

@@ -97,7 +97,8 @@ static bool push_ready_status(struct vk_provider *provider, struct vk_entry *ent
     for (int attempt = 0; attempt < VK_WRITE_ATTEMPTS; attempt++) {
         if (attempt > 0 && cc_sleep_ms(VK_WRITE_PAUSE_MS, &err) != 0)
             return false;
-        if (entry->intent.serial != serial || !entry->pod)
+        /* Of a pod that is over no status is written, so nothing of ready may be seen either. */
+        if (entry->intent.serial != serial || !entry->pod || vk_entry_is_over(entry))
             return false;
         if (vk_status_push(provider, entry, false, &err) == 0) {
             if (entry->intent.serial == serial)

@@ -293,7 +293,10 @@ json_t *vk_status_patch(const struct vk_status *status, const char *uid, const s
 void vk_status_remember(struct vk_status_memory *memory, const struct cc_pod *server);
 
 /* status_push.c */
-/* One PATCH of the status as it is now. only_if_different: compares first. */
+/* The server, as far as it was seen, has the pod in a final phase: it is as good as gone, and its status is left alone.
+ */
+bool vk_entry_is_over(const struct vk_entry *entry);
+/* One PATCH of the status as it is now. only_if_different: compares first. Does nothing for a pod that is over. */
 CC_YIELDS CC_MUST_USE int vk_status_push(struct vk_provider *provider, struct vk_entry *entry, bool only_if_different,
                                          struct cc_err *err);
 /* In the background: endpoint and status, where different. */

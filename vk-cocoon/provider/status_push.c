@@ -43,7 +43,8 @@ static void observe_answer(struct vk_entry *entry, const json_t *answer) {
     cc_object_unref(object);
 }
 
-static bool is_over(const struct cc_pod *server) {
+bool vk_entry_is_over(const struct vk_entry *entry) {
+    const struct cc_pod *server = entry->observed;
     return server && (cc_text_equal(server->phase, "Failed") || cc_text_equal(server->phase, "Succeeded"));
 }
 
@@ -57,7 +58,7 @@ static int push_locked(struct vk_provider *provider, struct vk_entry *entry, boo
         struct vk_status status;
         int rc;
 
-        if (!entry->pod || is_over(entry->observed))
+        if (!entry->pod || vk_entry_is_over(entry))
             return 0;
         build(provider, entry, &status);
         if ((only_if_different || round > 0) && !vk_status_differs(&status, entry->observed, node_ip))

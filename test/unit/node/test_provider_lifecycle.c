@@ -409,6 +409,26 @@ static void status_first(struct provider_bench *bench) {
 }
 BENCH_TEST(lifecycle__ready_waits_for_its_status, status_first)
 
+/* An evicted pod that a late watch still shows: its status is left alone, so it is not called ready either. */
+static void over_is_not_ready(struct provider_bench *bench) {
+    fake_kube_fail(bench->server,
+                   &(struct fake_kube_fault){
+                       .kind = FAKE_KUBE_STATUS, .method = "PATCH", .path = "/status", .count = -1, .status = 500});
+    provider_bench_make(bench, "demo-0", RUN_POD);
+    provider_bench_sleep(2000);
+    json_t *pod = json_deep_copy(fake_kube_get(bench->server, "pods", "ns", "demo-0"));
+    cc_json_set_text(cc_json_path(pod, "status", NULL), "phase", "Failed");
+    fake_kube_put(bench->server, pod);
+    json_decref(pod);
+    ck_assert_int_eq(provider_bench_update(bench, "demo-0", NULL), 0);
+    fake_kube_heal(bench->server);
+    fake_kube_forget_requests(bench->server);
+    provider_bench_sleep(40000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "creating");
+    ck_assert_uint_eq(status_patches(bench), 0);
+}
+BENCH_TEST(lifecycle__over_is_not_ready, over_is_not_ready)
+
 /* Another incarnation stages its own state while the patch of the old one is under way. */
 static void stage_other(void *ctx, const char *method, const char *path) {
     struct vk_entry *entry = ctx;
@@ -749,6 +769,7 @@ int main(void) {
     tcase_add_test(tcase, lifecycle__failed_is_sticky);
     tcase_add_test(tcase, lifecycle__echoes_a_generation);
     tcase_add_test(tcase, lifecycle__ready_waits_for_its_status);
+    tcase_add_test(tcase, lifecycle__over_is_not_ready);
     tcase_add_test(tcase, lifecycle__superseded_intent_is_dropped);
     tcase_add_test(tcase, lifecycle__a_refused_message_does_not_hide_the_state);
     tcase_add_test(tcase, status__ready_needs_probe_and_lifecycle);

@@ -1044,6 +1044,23 @@ static void a_wake_is_handed_over_to_the_set(void *arg) {
     ck_assert_ptr_null(op_set_annotation(&t, CC_KEY_HIBERNATE_RECLAIM));
     op_test_end(&t);
 
+    /* The pod of a sub-agent is away, and its set would drop the tag as that of an older sleep. */
+    op_test_begin(&t, true);
+    op_put_set(&t, 1, "{'agent':{'image':'" IMG "','replicas':1}}", NULL);
+    op_annotate_set(&t, CC_KEY_HIBERNATE_RECLAIM, "{\"generation\":0,\"vms\":[\"" VM_S1 "\"]}");
+    op_put_agent(&t, 0, P_RUNS);
+    op_put_tag(&t, VM_S1, "hibernate", IMG);
+    put_cr_of(&t, "demo-1", "demo-1", "Hibernate", 1, 1, "Pending", VM_S1, 2);
+    delete_cr(&t, "demo-1");
+    ck_assert_int_eq(op_hibernation_pass(&t, "demo-1"), 0);
+    ck_assert(cr_exists(&t, "demo-1"));
+    ck_assert_int_eq(op_pass(&t), 0);
+    ck_assert(op_is_flagged(&t, "demo-1", CC_KEY_RESTORE));
+    ck_assert_int_eq(op_hibernation_pass(&t, "demo-1"), 0);
+    ck_assert(!cr_exists(&t, "demo-1"));
+    ck_assert(op_has_tag(&t, VM_S1, "hibernate"));
+    op_test_end(&t);
+
     /* A set whose passes fail is not waited for for ever. */
     op_test_begin(&t, true);
     op_put_set(&t, 1, "{'agent':{'image':'" IMG "'}}", NULL);

@@ -463,6 +463,71 @@ START_TEST(sub_agents__without_a_registry) {
 }
 END_TEST
 
+/* A CocoonHibernation has a sub-agent asleep that an earlier suspend recorded; its pod is deleted. The new one gets the
+ * memory back, whatever phase the object is in, and whether it is still there. */
+static void a_sleeper_that_is_deleted_returns(void *arg) {
+    static const char *const phases[] = {"Hibernated", "Hibernating", "Pending", NULL};
+    struct op_test t;
+
+    (void)arg;
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(phases); i++) {
+        op_test_begin(&t, true);
+        op_put_set(&t, 1, SPEC("1"), NULL);
+        op_annotate_set(&t, CC_KEY_HIBERNATE_RECLAIM, RECORD_S1);
+        op_put_agent(&t, 0, P_RUNS);
+        op_put_agent(&t, 1, P_SLEEPS);
+        op_put_tag(&t, VM_S1, "hibernate", IMG);
+        op_put_hibernation(&t, "demo-1", "Hibernate", "Hibernated");
+        json_t *pod = op_copy(&t, "pods", "demo-1");
+        cc_json_set_text(json_object_get(pod, "metadata"), "deletionTimestamp", "2026-08-30T12:00:00Z");
+        op_put(&t, pod);
+        ck_assert_int_eq(op_pass(&t), 0);
+        ck_assert_str_eq(op_set_annotation(&t, CC_KEY_HIBERNATE_RECLAIM),
+                         "{\"generation\":2,\"vms\":[\"" VM_S1 "\"],\"restore\":[\"" VM_S1 "\"]}");
+        op_drop_pod(&t, "demo-1");
+        if (phases[i])
+            op_put_hibernation(&t, "demo-1", "Hibernate", phases[i]);
+        else
+            fake_kube_drop(t.api, "cocoonhibernations", "ns", "demo-1");
+        ck_assert_int_eq(op_pass(&t), 0);
+        ck_assert_msg(op_is_flagged(&t, "demo-1", CC_KEY_RESTORE), "case %zu", i);
+        ck_assert(op_has_tag(&t, VM_S1, "hibernate"));
+        op_test_end(&t);
+    }
+}
+
+START_TEST(sub_agents__a_sleeper_that_is_deleted_returns) {
+    cc_test_run_virtual(a_sleeper_that_is_deleted_returns, NULL);
+}
+END_TEST
+
+/* As above, but nobody saw the pod go: a CocoonHibernation that acted on the VM keeps its tag. */
+static void a_tag_that_a_hibernation_made_is_not_stale(void *arg) {
+    struct op_test t;
+
+    (void)arg;
+    for (int active = 0; active < 2; active++) {
+        op_test_begin(&t, true);
+        op_put_set(&t, 1, SPEC("1"), NULL);
+        op_annotate_set(&t, CC_KEY_HIBERNATE_RECLAIM, RECORD_S1);
+        op_put_agent(&t, 0, P_RUNS);
+        op_put_tag(&t, VM_S1, "hibernate", IMG);
+        op_put_hibernation(&t, "demo-1", "Hibernate", active ? "Active" : "Pending");
+        json_t *cr = op_copy(&t, "cocoonhibernations", "demo-1");
+        cc_json_set_text(json_object_get(cr, "status"), "vmName", VM_S1);
+        op_put(&t, cr);
+        ck_assert_int_eq(op_pass(&t), 0);
+        ck_assert_int_eq(op_is_flagged(&t, "demo-1", CC_KEY_RESTORE), !active);
+        ck_assert_int_eq(op_has_tag(&t, VM_S1, "hibernate"), !active);
+        op_test_end(&t);
+    }
+}
+
+START_TEST(sub_agents__a_tag_that_a_hibernation_made_is_not_stale) {
+    cc_test_run_virtual(a_tag_that_a_hibernation_made_is_not_stale, NULL);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("operator sub-agents");
     TCase *tests = tcase_create("all");
@@ -481,6 +546,8 @@ int main(void) {
     tcase_add_test(tests, sub_agents__forgets_are_written_once);
     tcase_add_loop_test(tests, sub_agents__concurrent_forgets, 0, 8);
     tcase_add_test(tests, sub_agents__without_a_registry);
+    tcase_add_test(tests, sub_agents__a_sleeper_that_is_deleted_returns);
+    tcase_add_test(tests, sub_agents__a_tag_that_a_hibernation_made_is_not_stale);
     suite_add_tcase(suite, tests);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

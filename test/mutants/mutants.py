@@ -35,6 +35,7 @@ MUTANTS = [
     },
     {
         "name": "read-back-skipped",
+        "scenario": "pretended",
         "why": "a registry that accepts a tag and forgets it",
         "edits": [("vk-cocoon/snapshots/snapshots.c",
                    "    rc = cc_snapshot_read_back(&snapshots->registry, options->repository, options->tag, result.digest, err);\n"
@@ -194,7 +195,9 @@ MUTANTS = [
         "name": "generation-not-answered-at-startup",
         "scenario": "away",
         "why": "a suspend waits for ever",
-        "edits": [(VK + "startup.c", "        if (!entry->resumed)\n            vk_lifecycle_echo(provider, entry);\n", "")],
+        "edits": [(VK + "startup.c",
+                   "        if (!entry->resumed && !(is_open && cc_text_equal(vk_entry_state(entry), CC_STATE_READY)))\n"
+                   "            vk_lifecycle_echo(provider, entry);\n", "")],
     },
     {
         "name": "save-skipped-when-a-snapshot-is-there",
@@ -301,6 +304,225 @@ MUTANTS = [
         "name": "released-by-the-cache",
         "scenario": "release-unseen",
         "why": "a set is called Suspended over a main that the cache does not show",
-        "edits": [(OP + "release.c", "op_pass_phase_is(pass, OP_PHASE_SUSPENDED) ? 0 : find_main(", "ret ? 0 : find_main(")],
+        "edits": [(OP + "release.c", "op_pass_phase_is(pass, OP_PHASE_SUSPENDED) ? 0 : find_seats(", "ret ? 0 : find_seats(")],
+    },
+    {
+        "name": "shell-started-at-resume",
+        "scenario": "sleep",
+        "why": "a resumed hibernate boots what its remove left, and saves that over the guest",
+        "edits": [(VK + "hibernate.c",
+                   "    if (!is_running) {\n        rc = is_remove_missing(",
+                   "    if (!is_running && !entry) {\n        rc = is_remove_missing(")],
+    },
+    {
+        "name": "id-kept-until-the-remove-is-done",
+        "scenario": "taken-back",
+        "why": "a remove that was cut off looks like a guest that went down",
+        "edits": [(VK + "hibernate.c",
+                   "    bool was_cleared = vk_endpoint_clear(provider, work->entry);",
+                   "    bool was_cleared = false;")],
+    },
+    {
+        "name": "unknown-remove-is-done",
+        "scenario": "remove-unknown",
+        "why": "a guest that runs on is called asleep",
+        "edits": [(VK + "hibernate.c",
+                   "    if (rc == CC_NOT_FOUND)\n        return 0;\n    count(work, \"remove\", false);",
+                   "    if (rc != 0)\n        return 0;\n    count(work, \"remove\", false);")],
+    },
+    {
+        "name": "owed-remove-forgotten",
+        "scenario": "remove-half-done",
+        "why": "what a remove left is booted when the wish to sleep is taken back",
+        "edits": [(VK + "hibernate.c",
+                   "        work->entry->remove_owed = true;",
+                   "        work->entry->remove_owed = false;")],
+    },
+    {
+        "name": "owed-remove-restarted",
+        "scenario": "remove-half-done",
+        "why": "who looks for stopped VMs boots one that is owed a remove",
+        "edits": [(VK + "exits.c",
+                   "           !entry->remove_owed && !entry->unjudged;",
+                   "           !entry->unjudged;")],
+    },
+    {
+        "name": "tag-of-a-spared-guest-kept",
+        "scenario": "remove-refused",
+        "why": "the tag of a hibernate that was undone describes a guest that runs on",
+        "edits": [(VK + "hibernate.c",
+                   "    if (registry && cc_registry_delete_tag(registry, work->spec.vm_name, "
+                   "CC_TAG_HIBERNATE, &err) != 0)",
+                   "    if (!registry && cc_registry_delete_tag(registry, work->spec.vm_name, "
+                   "CC_TAG_HIBERNATE, &err) != 0)")],
+    },
+    {
+        "name": "id-of-a-spared-guest-hidden",
+        "scenario": "remove-refused",
+        "why": "a guest that runs on is not found under its pod",
+        "edits": [(VK + "hibernate.c",
+                   "    if (vk_entry_has_vm(work->entry, work->pod->base.meta.uid, work->vm_id))\n"
+                   "        vk_endpoint_publish(work->provider, work->entry);\n",
+                   "")],
+    },
+    {
+        "name": "save-believed",
+        "scenario": "pretended",
+        "why": "a save that did nothing: the snapshot of the sleep before is pushed",
+        "edits": [(VK + "save.c",
+                   "    if (*after && !cc_text_equal(before, after))",
+                   "    if (*after)")],
+    },
+    {
+        "name": "remove-believed",
+        "scenario": "pretended",
+        "why": "a remove that did nothing: the guest runs on, and is called asleep",
+        "edits": [(VK + "remove.c",
+                   "    if (rc != 0)\n        return rc;\n    rc = runtime->ops->inspect",
+                   "    if (rc != CC_TIMEOUT)\n        return rc;\n    rc = runtime->ops->inspect")],
+    },
+    {
+        "name": "asleep-without-a-push",
+        "scenario": "exit-amid-push",
+        "why": "a guest that is in a local snapshot only is called asleep",
+        "edits": [(VK + "hibernate.c",
+                   "    if (durable == DURABLE_LOCAL_ONLY && has_registry(work)) {\n        rc = push(work, err);",
+                   "    if (durable == DURABLE_LOCAL_ONLY && has_registry(work)) {\n        rc = 0;")],
+    },
+    {
+        "name": "evicted-over-a-failed-remove",
+        "scenario": "exit-for-good",
+        "why": "the pod goes, and its VM stays without an owner",
+        "edits": [(VK + "evict.c",
+                   "        if (rc != 0 && rc != CC_NOT_FOUND) {\n            /* Evicting",
+                   "        if (rc == CC_CANCELED) {\n            /* Evicting")],
+    },
+    {
+        "name": "missed-exits-not-looked-for",
+        "scenario": "exit-missed",
+        "why": "a VM that stopped while no stream was open stays down for ever",
+        "edits": [(VK + "exits.c",
+                   "    vk_task_start(stream->provider, \"vm catch-up\", false, catch_up, stream->provider, NULL);",
+                   "    if (!stream->provider)\n"
+                   "        vk_task_start(stream->provider, \"vm catch-up\", false, catch_up, "
+                   "stream->provider, NULL);")],
+    },
+    {
+        "name": "bring-up-without-a-look",
+        "scenario": "sleep",
+        "why": "a clone or run that failed has made the VM, and a second one is made",
+        "edits": [(VK + "bring_up.c",
+                   "    if (!named || (!named->suspect && !named->watched))",
+                   "    if (named || !named)")],
+    },
+    {
+        "name": "cut-off-hibernate-not-resumed",
+        "scenario": "sleep",
+        "why": "a suspend waits for ever for a daemon that was restarted",
+        "edits": [(VK + "resume.c",
+                   "        return VK_RESUME_HIBERNATE;\n    /*",
+                   "        return VK_RESUME_NONE;\n    /*")],
+    },
+    {
+        "name": "cut-off-create-not-resumed",
+        "scenario": "sleep",
+        "why": "a VM that came up while its daemon died is never called ready",
+        "edits": [(VK + "resume.c",
+                   "VK_RESUME_POST_CLONE\n"
+                   "                                                                                 "
+                   "      : VK_RESUME_READY_WAIT;",
+                   "VK_RESUME_POST_CLONE\n"
+                   "                                                                                 "
+                   "      : VK_RESUME_NONE;")],
+    },
+    {
+        "name": "owed-retry-forgotten",
+        "scenario": "sleep",
+        "why": "a hibernate or wake that fails once has failed for good",
+        "edits": [(VK + "update.c",
+                   "    if (!is_final)\n        vk_retry_owe(",
+                   "    if (is_final && is_stop)\n        vk_retry_owe(")],
+    },
+    {
+        "name": "deleted-without-a-look",
+        "scenario": "deleted-unseen",
+        "why": "the VM of a pod that nobody tracked outlives it",
+        "edits": [(VK + "delete.c",
+                   "    if (cc_text_is_empty(name))\n        return 0;\n"
+                   "    rc = runtime->ops->inspect(runtime->ctx, name, &vm, err);",
+                   "    if (deletion->pod)\n        return 0;\n"
+                   "    rc = runtime->ops->inspect(runtime->ctx, name, &vm, err);")],
+    },
+    {
+        "name": "deleted-on-an-unknown-vm",
+        "scenario": "deleted-unseen",
+        "why": "an inspect that says nothing is taken for a VM that is gone",
+        "edits": [(VK + "delete.c",
+                   "    if (rc == CC_NOT_FOUND)\n        return 0;\n    if (rc != 0)\n"
+                   "        return cc_err_wrap(err, \"inspect vm %s before delete\", name);",
+                   "    if (rc != 0)\n        return 0;")],
+    },
+    {
+        "name": "deleted-over-a-failed-remove",
+        "scenario": "sleep",
+        "why": "the pod goes, and its VM stays without an owner",
+        "edits": [(VK + "delete.c",
+                   "    if (rc == 0 || rc == CC_NOT_FOUND)\n        return 0;\n"
+                   "    vk_count_lifecycle(provider, \"delete\", \"failed\", \"\");",
+                   "    if (rc != CC_CANCELED)\n        return 0;\n"
+                   "    vk_count_lifecycle(provider, \"delete\", \"failed\", \"\");")],
+    },
+    {
+        "name": "only-copy-removed",
+        "scenario": "local-deleted",
+        "why": "without a registry the guest goes with its pod",
+        "edits": [(VK + "delete.c",
+                   "        return (asleep || cc_role_of_pod(",
+                   "        return !deletion->pod && (asleep || cc_role_of_pod(")],
+    },
+    {
+        "name": "set-unknown-is-going",
+        "scenario": "local-deleted",
+        "why": "without a registry the guest goes with its pod when its set cannot be asked for",
+        "edits": [(VK + "delete.c",
+                   "    if (rc == CC_NOT_FOUND)\n        return true;\n    if (rc != 0)\n"
+                   "        cc_log_warn(\"owner",
+                   "    if (rc != 0)\n        return true;\n    if (rc != 0)\n        cc_log_warn(\"owner")],
+    },
+    {
+        "name": "untagged-copy-is-stale",
+        "scenario": "tag-forgotten",
+        "why": "a registry that forgets a tag costs the copy that is left",
+        "edits": [(VK + "wake_source.c",
+                   "        /* It may be the only copy of the guest: neither used nor removed (decision 49). */\n"
+                   "        return cc_err_set(",
+                   "        *ret = LOCAL_STALE;\n        return 0;\n        cc_err_set(")],
+    },
+    {
+        "name": "ready-before-its-status",
+        "scenario": "sleep",
+        "why": "the operator sees a pod ready which its service does not",
+        "edits": [(VK + "lifecycle.c",
+                   "    if (cc_text_equal(entry->intent.state, CC_STATE_READY) && !entry->intent.status_done &&\n"
+                   "        !push_ready_status(provider, entry, serial))\n        return false;\n"
+                   "    if (cc_mutex_lock",
+                   "    if (!provider && !push_ready_status(provider, entry, serial))\n        return false;\n"
+                   "    if (cc_mutex_lock")],
+    },
+    {
+        "name": "nic-not-given-back",
+        "scenario": "windows",
+        "why": "a guest whose hibernate failed has no network any more",
+        "edits": [(VK + "hibernate.c",
+                   "    if (!work->nic_dropped)\n        return;\n    work->nic_dropped = false;",
+                   "    if (!work->nic_dropped || work->entry)\n        return;\n    work->nic_dropped = false;")],
+    },
+    {
+        "name": "patch-without-a-uid",
+        "scenario": "sleep",
+        "why": "what is late is written into the next pod of that name",
+        "edits": [(VK + "lifecycle.c",
+                   "    json_t *patch cc_cleanup(cc_json_decref_p) = cc_patch_annotations(entry->intent.uid);",
+                   "    json_t *patch cc_cleanup(cc_json_decref_p) = cc_patch_annotations(NULL);")],
     },
 ]

@@ -225,6 +225,8 @@ const struct sim_scenario sim_scenarios[] = {
     {"static-toolbox", "a toolbox that runs elsewhere", 1, story_statics},
     {"taken-back", "the wish to sleep is taken back while the node agent acts on it", 1, story_taken_back},
     {"remove-unknown", "nobody can say what a failed remove has done", 1, story_remove_unknown},
+    {"remove-refused", "a guest cannot be removed for a while", 1, story_remove_refused},
+    {"deleted-unseen", "a set is deleted while nobody can say whether its VM was made", 1, story_deleted_unseen},
     {"remove-half-done", "a remove stops half-way, and the wish to sleep is taken back", 1, story_remove_half_done},
     {"pretended", "what reports success and has done nothing", 1, story_pretended},
     {"exit-unknown", "nobody can say whether a VM is there", 1, story_exit_unknown},

@@ -49,6 +49,8 @@ CC_YIELDS void story_statics(struct sim_world *world);
 /* scenarios_faults.c */
 CC_YIELDS void story_taken_back(struct sim_world *world);
 CC_YIELDS void story_remove_unknown(struct sim_world *world);
+CC_YIELDS void story_remove_refused(struct sim_world *world);
+CC_YIELDS void story_deleted_unseen(struct sim_world *world);
 CC_YIELDS void story_remove_half_done(struct sim_world *world);
 CC_YIELDS void story_pretended(struct sim_world *world);
 CC_YIELDS void story_exit_unknown(struct sim_world *world);

@@ -91,6 +91,28 @@ void story_remove_unknown(struct sim_world *world) {
     story_delete_set(world);
 }
 
+/* The remove is refused for a while: each time the guest is spared it is the pod's again, and no tag describes it. */
+void story_remove_refused(struct sim_world *world) {
+    alone(world);
+    struct fake_host *host = host_of(world, "a-0");
+    struct sim_vm *vm = sim_ledger_of_pod(world, "a-0");
+    uint64_t memory = vm->value;
+
+    fake_host_fail_always(host, "vm rm", fails);
+    story_suspend(world, true);
+    sim_sleep(world, 5000);
+    if (world->options->crash_call == 0 && sim_ledger_tag_value(world, vm->name) > 0)
+        sim_violation(world, "c", "tag :hibernate of %s is there, and its guest was spared", vm->name);
+    if (world->options->crash_call == 0 && cc_text_is_empty(sim_annotation(sim_pod(world, "a-0"), CC_KEY_VM_ID)))
+        sim_violation(world, "f", "pod a-0 does not say which VM is its own, and its guest was spared");
+    fake_host_clear_faults(host);
+    story_settle(world);
+    story_suspend(world, false);
+    story_settle(world);
+    story_expect_memory(world, "a-0", memory);
+    story_delete_set(world);
+}
+
 /* A remove that has stopped the guest fails, also when it is done again, and the wish to sleep is taken back: what is
  * left must not be booted, not even by who looks for VMs that have stopped. */
 void story_remove_half_done(struct sim_world *world) {
@@ -245,6 +267,22 @@ void story_tag_forgotten(struct sim_world *world) {
     story_settle(world);
     story_expect_memory(world, "a-0", memory);
     story_delete_set(world);
+}
+
+/* The answer of the call that made the VM is lost, nobody can say whether it is there, and its set is deleted. */
+void story_deleted_unseen(struct sim_world *world) {
+    struct fake_host *host = world->hosts[0];
+
+    sim_ledger_add_set(world, "a");
+    fake_host_fail_nth(host, "vm run", 1, (struct fake_fault){.kind = FAKE_FAIL_AFTER, .delay_ms = 1000});
+    sim_user_create_set(world, "a", &(struct sim_set_spec){.image = STORY_IMAGE});
+    await_call(world, host, "vm run", 0);
+    fake_host_fail_always(host, "vm inspect", fails);
+    sim_sleep(world, 2000);
+    sim_user_delete_set(world, "a");
+    sim_sleep(world, 5000);
+    fake_host_clear_faults(host);
+    story_settle(world);
 }
 
 /* --- caches that lag: what the operator has not seen yet ------------------------------------------------------------

@@ -310,10 +310,12 @@ static void trace_state(struct sim_world *world) {
                       (long long)cc_json_int(cc_json_member(json, "metadata"), "generation", 0),
                       status_text(json, "phase"), sim_annotation(json, CC_KEY_HIBERNATE_RECLAIM));
         if (strcmp(plural, "pods") == 0)
-            sim_trace(world, "state", "pod %s on %s phase %s lifecycle %s at %s, hibernate %s, id %s, message %s",
+            sim_trace(world, "state",
+                      "pod %s on %s phase %s ready %s (%s) lifecycle %s at %s, hibernate %s, id %s, message %s",
                       world->api->objects[i]->name,
                       cc_text_or(cc_json_text(cc_json_member(json, "spec"), "nodeName"), "no node"),
-                      status_text(json, "phase"), sim_annotation(json, CC_KEY_LIFECYCLE_STATE),
+                      status_text(json, "phase"), condition(json, "Ready", "status"),
+                      condition(json, "Ready", "message"), sim_annotation(json, CC_KEY_LIFECYCLE_STATE),
                       sim_annotation(json, CC_KEY_LIFECYCLE_GENERATION), sim_annotation(json, CC_KEY_HIBERNATE),
                       sim_annotation(json, CC_KEY_VM_ID), sim_annotation(json, CC_KEY_LIFECYCLE_MESSAGE));
     }

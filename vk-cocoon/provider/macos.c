@@ -10,12 +10,12 @@ static char *refusal_of(const struct cc_pod *pod) {
     return cc_xasprintf("macOS guest %s does not support hibernate", cc_pod_annotation(pod, CC_KEY_VM_NAME));
 }
 
-/* Failed only because a hibernate was refused. */
+/* Failed only because a hibernate was refused. A server that did not take the text was given the state without it. */
 static bool is_refused(const struct vk_entry *entry) {
     char *refusal cc_cleanup(cc_free_p) = refusal_of(entry->pod);
 
     return entry->intent.present && cc_text_equal(entry->intent.state, CC_STATE_FAILED) &&
-           cc_text_equal(entry->intent.message, refusal);
+           (cc_text_equal(entry->intent.message, refusal) || cc_text_is_empty(entry->intent.message));
 }
 
 static int refuse(struct vk_provider *provider, struct vk_entry *entry, const struct cc_pod *pod, struct cc_err *err) {

@@ -40,6 +40,11 @@ static void nudge(struct vk_job *job, struct cc_mono end) {
 static void succeed(struct vk_job *job) {
     if (!may_write(job))
         return;
+    /* A clone that seemed to fail left a VM that was found again, and that nobody probes yet. */
+    if (!job->entry->probe.active)
+        vk_probe_start(job->provider, job->entry);
+    if (!may_write(job))
+        return;
     const struct cc_pod *pod = cc_pod_ref(job->entry->pod);
     char *namespace cc_cleanup(cc_free_p) = cc_xstrdup(job->entry->namespace);
 

@@ -96,6 +96,9 @@ static void resume_hibernate(struct resumption *resumption) {
 
         vk_event_warn(provider, pod, reason, "reconcile: %s", err.msg);
         vk_lifecycle_publish(provider, entry, pod, CC_STATE_FAILED, err.msg);
+        /* Once the wish to sleep is taken back the VM is as good as before, as after any hibernate that failed: unless
+         * it is one whose remove had begun. */
+        entry->unjudged = vk_job_is_current(job);
         vk_retry_owe(provider, entry);
         cc_pod_unref(pod);
     }

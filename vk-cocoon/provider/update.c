@@ -88,7 +88,7 @@ static int hibernate(struct vk_provider *provider, struct vk_entry *entry, bool 
                      struct cc_err *err) {
     bool is_finish = false;
 
-    if (is_retry) {
+    if (is_retry || entry->unjudged) {
         /* An earlier try failed: perhaps because the VM went down meanwhile. */
         bool had_id = !cc_text_is_empty(vk_entry_annotation(entry, CC_KEY_VM_ID));
         int rc = vk_hibernate_prepare(provider, entry, had_id, false, &is_finish, err);
@@ -96,6 +96,7 @@ static int hibernate(struct vk_provider *provider, struct vk_entry *entry, bool 
         *ret_reason = "HibernateSnapshotFailed";
         if (rc != 0)
             return rc;
+        entry->unjudged = false;
         if (!entry->vm)
             return 0; /* gone: the next look at the pod settles it */
     }

@@ -550,6 +550,22 @@ static void sleep_withdrawn_before_ready(struct provider_bench *bench) {
 }
 BENCH_TEST(update__sleep_withdrawn_before_ready, sleep_withdrawn_before_ready)
 
+/* A clone that seemed to fail left a VM, which a hibernate finds and cannot save; then it is wanted awake. Its probe
+ * was never started. */
+static void found_vm_is_probed(struct provider_bench *bench) {
+    make_asleep(bench, RUN_POD);
+    fake_host_fail_nth(bench->host, "vm clone", 1, (struct fake_fault){.kind = FAKE_FAIL_AFTER});
+    ask_awake(bench);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+    ck_assert_uint_eq(fake_host_vm_count(bench->host), 1);
+    fake_host_fail_nth(bench->host, "snapshot save", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    ask_sleep(bench);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+    ask_awake(bench);
+    is_awake(bench);
+}
+BENCH_TEST(update__found_vm_is_probed, found_vm_is_probed)
+
 /* A wake is called failed and leaves its VM running; before the next try the pod shall sleep again. It is not asleep:
  * the VM is saved anew. */
 static void asleep_is_looked_at(struct provider_bench *bench) {
@@ -1100,6 +1116,7 @@ static TCase *make_case(void) {
     tcase_add_test(tcase, hibernate__owed_remove_finds_it_running);
     tcase_add_test(tcase, lifecycle__conflict_is_tried_again);
     tcase_add_test(tcase, update__sleep_withdrawn_before_ready);
+    tcase_add_test(tcase, update__found_vm_is_probed);
     tcase_add_test(tcase, settle__a_vm_that_is_there_is_not_asleep);
     tcase_add_test(tcase, startup__half_removed_and_wanted_awake);
     tcase_add_test(tcase, resume__half_removed_and_registry_down);

@@ -390,6 +390,19 @@ static void refuses_to_hibernate(struct provider_bench *bench) {
 MACOS_TEST(macos__refuses_to_hibernate, refuses_to_hibernate)
 
 /* Nobody refused anything: it was asked to sleep before it was made, and no longer when it was up. */
+/* The API server took the state only without the message that tells why. */
+static void lifts_a_refusal_without_words(struct provider_bench *bench) {
+    make_ready(bench);
+    fake_kube_fail(bench->server,
+                   &(struct fake_kube_fault){
+                       .kind = FAKE_KUBE_STATUS, .method = "PATCH", .path = "/pods/demo-0", .count = 1, .status = 422});
+    ck_assert_int_ne(provider_bench_change(bench, "demo-0", CC_KEY_HIBERNATE "=true", NULL), 0);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+    ck_assert_int_eq(provider_bench_change(bench, "demo-0", CC_KEY_HIBERNATE, NULL), 0);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "ready");
+}
+MACOS_TEST(macos__lifts_a_refusal_without_words, lifts_a_refusal_without_words)
+
 static void wish_withdrawn_after_boot(struct provider_bench *bench) {
     fake_macos_add_image(bench->macos, "m:1");
     provider_bench_make(bench, "demo-0", MAC_POD "," CC_KEY_HIBERNATE "=true");
@@ -594,6 +607,7 @@ int main(void) {
     tcase_add_test(tcase, macos__waits_for_the_record);
     tcase_add_test(tcase, macos__ignores_cocoons_events);
     tcase_add_test(tcase, macos__refuses_to_hibernate);
+    tcase_add_test(tcase, macos__lifts_a_refusal_without_words);
     tcase_add_test(tcase, macos__wish_to_sleep_withdrawn_after_boot);
     tcase_add_test(tcase, macos__lifts_only_its_refusal);
     tcase_add_test(tcase, macos__deletes);

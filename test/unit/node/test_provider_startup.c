@@ -553,6 +553,22 @@ static void resumed_start_fails(struct provider_bench *bench) {
 }
 BENCH_TEST(resume__failed_start_is_owed, resumed_start_fails)
 
+/* The wish to sleep is taken back after the resumed hibernate failed: the VM is as good as before. */
+static void resumed_and_withdrawn(struct provider_bench *bench) {
+    add_vm(bench, NULL, NULL);
+    put(bench, RUN_POD "," CC_KEY_HIBERNATE "=true," CC_KEY_LIFECYCLE_STATE "=hibernating");
+    provider_bench_stop(bench);
+    fake_host_fail_nth(bench->host, "vm start", 1, (struct fake_fault){.kind = FAKE_FAIL});
+    ck_assert_int_eq(provider_bench_start(bench, NULL), 0);
+    provider_bench_sleep(1000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");
+    ck_assert_int_eq(provider_bench_change(bench, "demo-0", CC_KEY_HIBERNATE, NULL), 0);
+    provider_bench_sleep(5000);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "ready");
+    ck_assert_uint_ge(fake_host_vm_memory(bench->host, N), 77);
+}
+BENCH_TEST(resume__failed_and_withdrawn, resumed_and_withdrawn)
+
 /* --- the host was rebooted (F20, decision 44)
  * --------------------------------------------------------------------------------------------- */
 
@@ -644,6 +660,7 @@ int main(void) {
     tcase_add_test(tcase, resume__claim_holds_the_pod);
     tcase_add_test(tcase, resume__hibernate);
     tcase_add_test(tcase, resume__failed_start_is_owed);
+    tcase_add_test(tcase, resume__failed_and_withdrawn);
     tcase_add_test(tcase, startup__rebooted_host);
     tcase_add_test(tcase, startup__nic_of_a_cut_off_hibernate_is_given_back);
     tcase_add_test(tcase, startup__wake_without_its_tag_boots_nothing_anew);

@@ -108,7 +108,10 @@ MUTANTS = [
                    "        ret->kind = VK_EVIDENCE_UNAVAILABLE;\n"
                    "        cc_ignore(cc_err_wrap(&ret->error, \"hibernate tag of %s is unknown, refusing fresh boot\", vm_name),\n"
                    "                  \"the code is kept\");\n        return;",
-                   "        ret->kind = VK_EVIDENCE_NONE;\n        return;")],
+                   "        ret->kind = VK_EVIDENCE_NONE;\n        return;"),
+                  # A wake that was cut off is refused for its local snapshot as well (decision 49).
+                  (VK + "create.c", "    if (!has_run(create) || cc_text_equal(state, CC_STATE_READY) ||",
+                   "    if (create || cc_text_equal(state, CC_STATE_READY) ||")],
     },
     {
         "name": "image-rule-skipped-for-toolboxes",
@@ -524,5 +527,18 @@ MUTANTS = [
         "edits": [(VK + "lifecycle.c",
                    "    json_t *patch cc_cleanup(cc_json_decref_p) = cc_patch_annotations(entry->intent.uid);",
                    "    json_t *patch cc_cleanup(cc_json_decref_p) = cc_patch_annotations(NULL);")],
+    },
+    {
+        "name": "untagged-sleeper-boots-anew",
+        "scenario": "tag-forgotten",
+        "why": "a restart amid a wake whose tag the registry has forgotten costs the guest",
+        "edits": [(VK + "create.c", "    if (!has_run(create) || cc_text_equal(state, CC_STATE_READY) ||",
+                   "    if (create || cc_text_equal(state, CC_STATE_READY) ||")],
+    },
+    {
+        "name": "nic-not-made-sure",
+        "scenario": "windows",
+        "why": "a guest whose daemon died while it had no NIC is called ready without one",
+        "edits": [("vk-cocoon/provider/resume.c", "    vk_nic_make_sure(job);\n", "")],
     },
 ]

@@ -554,6 +554,7 @@ BENCH_TEST(update__sleep_withdrawn_before_ready, sleep_withdrawn_before_ready)
  * was never started. */
 static void found_vm_is_probed(struct provider_bench *bench) {
     make_asleep(bench, RUN_POD);
+    provider_bench_sleep(10000); /* the probe of the VM that was notices that it is gone, and ends */
     fake_host_fail_nth(bench->host, "vm clone", 1, (struct fake_fault){.kind = FAKE_FAIL_AFTER});
     ask_awake(bench);
     ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "failed");

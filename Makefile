@@ -207,10 +207,14 @@ unit: $(if $(ONLY),$(BUILD)/unit/$(ONLY),$(UNIT_TESTS) $(FUZZ_TESTS))
 .PHONY: deps demo demo-env demo-stop demo-saboteurs kill-test check lint valgrind install clean
 deps:
 	@hack/deps
-demo: deps ## the main job on real servers, narrated; KEEP=1 leaves it running, VARIANT=asan uses the sanitizers
+demo: deps ## the main job on real servers, narrated; KEEP=1 leaves it running, VARIANT=asan; GUEST=qemu: real guests
 	@$(MAKE) --no-print-directory -j$(shell nproc) all VARIANT=$(VARIANT)
 	@hack/kube build > /dev/null
-	@VARIANT=$(VARIANT) KEEP=$(KEEP) python3 test/cluster/demo.py
+	@VARIANT=$(VARIANT) KEEP=$(KEEP) GUEST=$(GUEST) python3 test/cluster/demo.py
+.PHONY: qemu-check
+qemu-check: deps ## real guests under QEMU on two hosts without a cluster: boot, save, fork, move, die
+	@$(MAKE) --no-print-directory -j$(shell nproc) $(COCOON_SIM) VARIANT=$(VARIANT)
+	@VARIANT=$(VARIANT) python3 test/cluster/qemu_check.py
 demo-env: ## prints the variables for a shell that talks to it: eval "$$(make -s demo-env)"
 	@python3 test/cluster/demo.py env
 demo-stop: ## ends what `make demo KEEP=1` left

@@ -1,5 +1,6 @@
 """make demo: the main job on real servers, narrated. Every value that it prints was read back and compared; a mismatch ends
-it with exit 1. KEEP=1 leaves everything running. VARIANT=asan uses the sanitizer build."""
+it with exit 1. KEEP=1 leaves everything running. VARIANT=asan uses the sanitizer build. GUEST=qemu: two hosts with real
+guests (real_guests.py)."""
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import tempfile
 import time
 
 from cluster import Cluster, Mismatch, enter_namespace
+from real_guests import RealGuests, assets, kubelet_access
 from scenario import Scenario, describe_failure
 
 STATE = pathlib.Path(os.environ.get("XDG_RUNTIME_DIR", tempfile.gettempdir())) / f"cocoon-demo-{os.getuid()}"
@@ -74,16 +76,21 @@ def main():
     variant = os.environ.get("VARIANT") or "release"
     directory = tempfile.mkdtemp(prefix="cocoon-demo-")
     kept = bool(os.environ.get("KEEP"))
-    cluster = Cluster(directory, variant)
+    real = os.environ.get("GUEST") == "qemu"
+    if real:
+        os.environ["KUBE_APISERVER_FLAGS"] = kubelet_access(directory)
+    cluster = Cluster(directory, variant, nodes=2 if real else 1)
     failed = None
     try:
         say("starting etcd, kube-apiserver, controller-manager, scheduler and a registry")
         cluster.start_servers()
-        say("starting cocoon-operator, vk-cocoon and a simulated VM host")
+        say("starting cocoon-operator, and two VM hosts with vk-cocoon" if real else
+            "starting cocoon-operator, vk-cocoon and a simulated VM host")
         cluster.start_daemons()
-        scenario = Scenario(cluster, say, int(os.environ.get("DEMO_PATIENCE", "60")))
+        patience = int(os.environ.get("DEMO_PATIENCE", "180" if real else "60"))
+        scenario = (RealGuests if real else Scenario)(cluster, say, patience)
         for name, stage in scenario.stages:
-            if kept and name == "scale up":
+            if kept and name in ("scale up", "delete"):
                 break
             stage()
         for daemon in [cluster.operator] + [node.vk for node in cluster.nodes]:
@@ -96,6 +103,8 @@ def main():
         print(describe_failure(cluster), flush=True)
     except KeyboardInterrupt:
         failed = "interrupted"
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # what was started is ended first
     if kept and not failed:
         return keep(cluster)
     if kept:
@@ -120,6 +129,13 @@ if __name__ == "__main__":
         sys.exit()
     if sys.argv[1:] == ["env"]:
         sys.exit(show_environment())
+    guest = os.environ.get("GUEST") or "process"
+    if guest not in ("process", "qemu"):
+        sys.exit(f"GUEST={guest}: must be process or qemu")
+    if guest == "qemu" and "COCOON_SIM_GUEST" not in os.environ:
+        os.environ.update(assets())  # here, where the package mirror can be reached
     started = time.monotonic()
     enter_namespace()
+    for number in (signal.SIGTERM, signal.SIGHUP):  # ends clean as Ctrl-C does
+        signal.signal(number, signal.default_int_handler)
     main()

@@ -72,6 +72,8 @@ void guest_kill(const json_t *vm) {
 }
 
 void guest_pause(const json_t *vm, bool pause) {
+    if (qemu_is(vm))
+        return pause ? qemu_capture(vm) : qemu_go_on(vm);
     pid_t pid = (pid_t)cc_json_int(vm, "pid", 0);
     kill(pid, pause ? SIGSTOP : SIGCONT);
     /* SIGSTOP takes effect asynchronously: wait until the kernel shows it, so that the copy is of one moment. */
@@ -110,10 +112,7 @@ static void write_file(const char *directory, const char *name, const void *byte
     close(fd);
 }
 
-void guest_make_files(const json_t *vm, uint64_t counter) {
-    char directory[PATH_BYTES];
-    guest_dir(directory, vm);
-    make_dirs(directory);
+static void make_memory(const char *directory, uint64_t counter) {
     int64_t mib = 4;
     if (!cc_parse_int64(env_or("COCOON_SIM_MEMORY_MIB", "4"), 1, 65536, &mib))
         die("COCOON_SIM_MEMORY_MIB: must be 1-65536");
@@ -132,6 +131,16 @@ void guest_make_files(const json_t *vm, uint64_t counter) {
         die("no randomness: %s", strerror(errno));
     write_file(directory, "memory-ranges", memory, used, (off_t)mib * 1024 * 1024);
     free(memory);
+}
+
+void guest_make_files(const json_t *vm, uint64_t counter) {
+    char directory[PATH_BYTES];
+    guest_dir(directory, vm);
+    make_dirs(directory);
+    if (qemu_is_wanted(vm))
+        qemu_forget_memory(vm);
+    else
+        make_memory(directory, counter);
     static const char config[] = "{\"cpus\":{\"boot_vcpus\":2},\"memory\":{\"shared\":false}}";
     write_file(directory, "config.json", config, sizeof config - 1, 0);
     static const char state[] = "{\"snapshots\":{}}";
@@ -214,7 +223,8 @@ CC_NORETURN static void become_guest(const char *directory, int ready, int go) {
     _exit(73);
 }
 
-pid_t guest_start(json_t *vm) {
+/* Process of its own, waiting in its network namespace until its network is attached. */
+static pid_t start_process(const json_t *vm) {
     char directory[PATH_BYTES];
     guest_dir(directory, vm);
     int ready[2], go[2];
@@ -238,8 +248,16 @@ pid_t guest_start(json_t *vm) {
         die("launch: %s", strerror(errno));
     close(ready[0]);
     close(go[1]);
+    return pid;
+}
+
+pid_t guest_start(json_t *vm) {
+    bool is_machine = qemu_is_wanted(vm);
+    pid_t pid = is_machine ? qemu_start(vm) : start_process(vm);
     json_t *private = json_object();
     cc_json_set_int(private, "start_ticks", start_ticks(pid));
+    if (is_machine)
+        cc_json_set_bool(private, "qemu", true);
     cc_json_set_new(vm, "sim", private);
     cc_json_set_int(vm, "pid", pid);
     return pid;

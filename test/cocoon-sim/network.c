@@ -4,10 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -117,6 +120,28 @@ void network_attach(const json_t *vm, pid_t pid) {
     /* The address may have been another guest's a moment ago. A real guest announces itself; here the host forgets, or
      * it would look for the old MAC until its entry expires (45 s). */
     IP(0, "neigh", "flush", "to", ip, "dev", bridge());
+}
+
+int network_tap_open(const json_t *nic) {
+    struct ifreq request = {.ifr_flags = IFF_TAP | IFF_NO_PI};
+    int fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", cc_json_text(nic, "tap"));
+    if (fd < 0 || ioctl(fd, TUNSETIFF, &request))
+        die("tap %s: %s (needs CAP_NET_ADMIN)", request.ifr_name, strerror(errno));
+    return fd;
+}
+
+void network_tap_join(const json_t *nic, const char *ip) {
+    store_lock();
+    ensure_bridge();
+    store_unlock();
+    if (IP(0, "link", "set", cc_json_text(nic, "tap"), "master", bridge(), "up"))
+        die("tap %s cannot be put on bridge %s", cc_json_text(nic, "tap"), bridge());
+    IP(0, "neigh", "flush", "to", ip, "dev", bridge());
+}
+
+char *network_gateway(void) {
+    return cc_xasprintf("%s.1", subnet());
 }
 
 void network_detach(const json_t *vm) {

@@ -1,7 +1,8 @@
 /* Called as `cocoon-macos` (a link of that name) it plays that CLI too: macos.c.
  *
  * cocoon-sim plays the `cocoon` CLI of a VM host (contract/06) for tests and the demo: state on disk, each VM a process
- * in its own network namespace whose memory is a counter that only grows, real export archives, and faults on demand.
+ * in its own network namespace whose memory is a counter that only grows (or, on demand, a real Linux under QEMU that
+ * counts), real export archives, and faults on demand.
  *
  * It is a short-lived program: what cannot go on ends with die(). Environment:
  *   COCOON_ROOT_DIR       state (default /var/lib/cocoon); COCOON_RUN_DIR (default <root>/run)
@@ -9,6 +10,8 @@
  *   COCOON_SIM_SUBNET     first three octets of the guests' addresses (default 10.88.0)
  *   COCOON_SIM_LEASES     lease file (default <root>/net/leases.json)
  *   COCOON_SIM_MEMORY_MIB guest memory (default 4)
+ *   COCOON_SIM_GUEST      "qemu": Linux guests are real machines under emulation (qemu.c); else they are processes
+ *   COCOON_SIM_QEMU_GUEST their kernel and initramfs: the folder that hack/qemu-guest prints
  *   COCOON_SIM_FAULTS     fault file (default <root>/sim/faults), see faults.c */
 #ifndef COCOON_SIM_H
 #define COCOON_SIM_H
@@ -81,6 +84,12 @@ void console_start(const char *directory, const volatile uint64_t *counter);
 void network_attach(const json_t *vm, pid_t pid);
 /* At once: a namespace whose last process died is torn down by the kernel some time later and answers until then. */
 void network_detach(const json_t *vm);
+/* The tap of a NIC, made by this call; it is there for as long as somebody holds the descriptor (close-on-exec). */
+int network_tap_open(const json_t *nic);
+/* Puts it on the bridge, made when missing; the host forgets who had the address before. */
+void network_tap_join(const json_t *nic, const char *ip);
+/* Caller frees. */
+char *network_gateway(void);
 /* Address of the MAC: an existing lease or a new one. Caller frees. */
 char *lease_grant(const char *mac);
 bool lease_release(const char *mac);
@@ -88,6 +97,20 @@ bool lease_release(const char *mac);
 int network_daemon_main(const char *socket_path);
 /* NICs of a network whose name begins with "static" have a static address (a `network` object), the others DHCP. */
 json_t *nics_new(int count, const char *vm_id, const char *network);
+
+/* --- qemu.c: a guest that is a real machine ----------------------------------------------------------------------- */
+bool qemu_is_wanted(const json_t *vm);
+/* Whether the recorded guest is one. */
+bool qemu_is(const json_t *vm);
+/* Boots, or goes on from the file memory-ranges of the VM's folder, and returns its pid. Dies on failure. */
+pid_t qemu_start(const json_t *vm);
+/* Stops the guest and writes its memory to memory-ranges; dies, and the guest goes on, when that fails. */
+void qemu_capture(const json_t *vm);
+/* The guest runs again, and its written memory, a past one now, is removed. */
+void qemu_go_on(const json_t *vm);
+void qemu_forget_memory(const json_t *vm);
+/* Runs one line in the guest, prints what it says and returns its exit status. */
+int qemu_command(const json_t *vm, int count, char **words);
 
 /* --- archive.c --------------------------------------------------------------------------------------------------- */
 /* Writes snapshot.json (envelope) and the files of directory as a tar on out (contract/05 chapter 5). */

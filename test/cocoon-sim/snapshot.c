@@ -75,8 +75,11 @@ static int snapshot_save(struct arguments *arguments) {
     fault_middle();
     copy_files(from, to);
     guest_pause(vm, false);
-    path_of(from, "%s/console.log", to);
-    unlink(from);
+    static const char *const logs[] = {"console.log", "qemu.log"};
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(logs); i++) {
+        path_of(from, "%s/%s", to, logs[i]);
+        unlink(from);
+    }
     finish(snapshot);
     fault_leave();
     json_decref(snapshot);

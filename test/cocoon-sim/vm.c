@@ -8,10 +8,13 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
 
 #define MEMORY_MIN INT64_C(536870912)
+#define CONSOLE_LOG_BYTES_MAX ((size_t)16 * 1024 * 1024)
 #define STORAGE_MIN INT64_C(10737418240)
 
 static const char *vm_name(const json_t *vm) {
@@ -340,6 +343,8 @@ static int vm_net(struct arguments *arguments) {
 /* A guest agent that knows a few commands. Nothing runs on the host: a fixup script writes to /etc. */
 static int guest_command(const json_t *vm, int count, char **words, bool has_stdin) {
     const char *command = count > 0 && words[0] ? words[0] : "";
+    if (qemu_is(vm) && strcmp(command, "sh") != 0 && strcmp(command, "cat") != 0 && strcmp(command, "hostname") != 0)
+        return qemu_command(vm, count, words);
     if (strcmp(command, "counter") == 0)
         return printf("%llu\n", (unsigned long long)guest_memory_word(vm, 0)), 0;
     if (strcmp(command, "boot-id") == 0)
@@ -394,10 +399,32 @@ static int vm_exec(struct arguments *arguments) {
     return status;
 }
 
+/* The last lines that a real guest wrote to its serial console. */
+static int print_console_log(const json_t *vm, int64_t tail) {
+    char path[PATH_BYTES];
+    struct cc_buf log cc_cleanup(cc_buf_done);
+    guest_dir(path, vm);
+    strncat(path, "/console.log", sizeof path - strlen(path) - 1);
+    cc_buf_init(&log, CONSOLE_LOG_BYTES_MAX);
+    if (cc_file_read(path, &log, NULL))
+        die("logs: %s: cannot be read, or longer than %zu bytes", path, CONSOLE_LOG_BYTES_MAX);
+    size_t start = log.len;
+    if (start > 0 && log.data[start - 1] == '\n')
+        start--;
+    for (int64_t lines = 0; start > 0 && (log.data[start - 1] != '\n' || ++lines < tail);)
+        start--;
+    for (size_t i = tail > 0 ? start : log.len; i < log.len; i++)
+        if (log.data[i] != '\r')
+            putchar(log.data[i]);
+    return 0;
+}
+
 static int vm_logs(struct arguments *arguments) {
     int64_t tail = number_of("--tail", take_option(arguments, "--tail"), 0, INT32_MAX, 200);
     expect_words(arguments, 1, "vm logs [--tail N] VM");
     json_t *vm cc_cleanup(cc_json_decref_p) = resolve("logs: ", arguments->words[0]);
+    if (qemu_is(vm))
+        return print_console_log(vm, tail);
     for (int64_t i = tail < 3 ? 3 - tail : 0; i < 3; i++)
         printf("cloud-hypervisor: %s: line %lld\n", vm_name(vm), (long long)i + 1);
     return 0;

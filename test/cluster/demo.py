@@ -21,13 +21,22 @@ def say(text):
     print(f"[{time.monotonic() - started:5.1f} s] {text}", flush=True)
 
 
+def guests(directory):
+    """(pid, start time) of the guests by the hosts' records: some were born after the demo had recorded its processes."""
+    found = []
+    for path in pathlib.Path(directory).glob("*/cocoon/sim/vms/*.json"):
+        vm = json.loads(path.read_text())
+        found.append((vm.get("pid"), str(vm.get("sim", {}).get("start_ticks"))))
+    return found
+
+
 def stop_kept():
     """make demo-stop: ends what `make demo KEEP=1` left, by its recorded pids."""
     try:
         kept = json.loads((STATE / "kept.json").read_text())
     except FileNotFoundError:
         return print("nothing was kept")
-    for pid, start in kept["processes"]:
+    for pid, start in kept["processes"] + guests(kept["dir"]):
         try:
             if pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19] == start:
                 os.kill(pid, signal.SIGKILL)

@@ -260,6 +260,9 @@ static int open_snapshots(struct app *app, struct cc_err *err) {
                   .concurrency = app->options.transfer_concurrency,
                   .budget_mib = app->options.memory_budget_mib},
         .pull_budget_mib = app->options.pull_budget_mib,
+        .pushes_at_once = (size_t)app->options.pushes_at_once,
+        .pulls_at_once = (size_t)app->options.pulls_at_once,
+        .peer_restores_at_once = (size_t)app->options.peer_restores_at_once,
         .staging_directory = app->options.staging_directory,
         .peers = vk_peers_port(app->peers),
     };

@@ -10,6 +10,7 @@
 #include "base/quantity.h"
 #include "base/text.h"
 #include "runtime/cli_arguments.h"
+#include "snapshots/snapshots.h"
 
 const char *vk_environment_text(const struct vk_environment *environment, const char *name) {
     const char *value = environment && environment->getenv ? environment->getenv(environment->ctx, name) : getenv(name);
@@ -252,6 +253,10 @@ static int read_transfers(const struct reader *reader, struct cc_err *err) {
         {"SNAPSHOT_TRANSFER_CONCURRENCY", 8, VK_TRANSFER_CONCURRENCY_MAX, true, &options->transfer_concurrency},
         {"SNAPSHOT_MEMORY_BUDGET_MIB", 9216, VK_BUDGET_MIB_MAX, true, &options->memory_budget_mib},
         {"SNAPSHOT_PULL_BUDGET_MIB", 2048, VK_BUDGET_MIB_MAX, true, &options->pull_budget_mib},
+        {"SNAPSHOT_PUSH_CONCURRENCY", VK_PUSHES_AT_ONCE, VK_TRANSFERS_AT_ONCE_MAX, true, &options->pushes_at_once},
+        {"SNAPSHOT_PULL_CONCURRENCY", VK_PULLS_AT_ONCE, VK_TRANSFERS_AT_ONCE_MAX, true, &options->pulls_at_once},
+        {"SNAPSHOT_PEER_CONCURRENCY", VK_PEER_RESTORES_AT_ONCE, VK_TRANSFERS_AT_ONCE_MAX, true,
+         &options->peer_restores_at_once},
     };
     for (size_t i = 0; i < CC_ARRAY_LENGTH(numbers); i++) {
         int rc = read_int(reader, numbers[i].name, numbers[i].fallback, 0, numbers[i].max, numbers[i].ret, err);

@@ -24,6 +24,7 @@
 #define VK_CHUNK_SIZE_MIB_MAX 4096
 #define VK_TRANSFER_CONCURRENCY_MAX 256
 #define VK_BUDGET_MIB_MAX (1024 * 1024)
+#define VK_TRANSFERS_AT_ONCE_MAX 64
 #define VK_K8S_RATE_MAX 1000000
 
 /* Where variables come from, so that tests can supply their own. */
@@ -60,6 +61,7 @@ struct vk_options {
     const char *registry; /* as written; "" when registry-less */
     struct cc_registry_base registry_base;
     int64_t zstd_level, chunk_size_mib, transfer_concurrency, memory_budget_mib, pull_budget_mib;
+    int64_t pushes_at_once, pulls_at_once, peer_restores_at_once; /* decision 58 */
     const char *cocoon_binary, *cocoon_macos_binary;
     const char *root_directory, *leases_path, *staging_directory, *snapshot_directory, *cgroup_parent;
     const char *control_socket; /* NULL = off (decision 73) */

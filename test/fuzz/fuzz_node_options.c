@@ -35,6 +35,7 @@ static void check_rest(const struct vk_options *options) {
     fuzz_require(*options->node_pods && options->reserve_percent >= 0 && options->reserve_percent <= 100);
     fuzz_require(options->zstd_level >= 0 && options->zstd_level <= VK_ZSTD_LEVEL_MAX);
     fuzz_require(options->transfer_concurrency >= 1 && options->transfer_concurrency <= VK_TRANSFER_CONCURRENCY_MAX);
+    fuzz_require(options->pushes_at_once >= 1 && options->pulls_at_once >= 1 && options->peer_restores_at_once >= 1);
     fuzz_require(options->memory_budget_mib >= 1 && options->pull_budget_mib >= 1);
     fuzz_require(options->k8s_burst >= 0 && options->k8s_qps <= VK_K8S_RATE_MAX);
     fuzz_require(options->registry_less || *options->registry_base.host);

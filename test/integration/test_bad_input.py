@@ -1193,6 +1193,7 @@ BAD_VARIABLES = [
     ("vk-cocoon", {"SNAPSHOT_ZSTD_LEVEL": "23"}, 1, ["SNAPSHOT_ZSTD_LEVEL", "22"]),
     ("vk-cocoon", {"SNAPSHOT_CHUNK_SIZE_MIB": "x"}, 1, ["SNAPSHOT_CHUNK_SIZE_MIB"]),
     ("vk-cocoon", {"SNAPSHOT_TRANSFER_CONCURRENCY": "257"}, 1, ["SNAPSHOT_TRANSFER_CONCURRENCY", "256"]),
+    ("vk-cocoon", {"SNAPSHOT_PUSH_CONCURRENCY": "65"}, 1, ["SNAPSHOT_PUSH_CONCURRENCY", "64"]),
     ("vk-cocoon", {"VK_PEER_ADDR": "12501"}, 1, ["VK_PEER_ADDR"]),
     ("vk-cocoon", {"COCOON_MACOS_VNC_PASSWORD": "a b"}, 1, ["COCOON_MACOS_VNC_PASSWORD"]),
     ("vk-cocoon", {"VK_METRICS_ADDR": "nowhere"}, 1, ["VK_METRICS_ADDR"]),

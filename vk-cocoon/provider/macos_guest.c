@@ -186,6 +186,7 @@ int vk_macos_bring_up(struct vk_provider *provider, struct vk_entry *entry, cons
     struct vk_macos_record record = {0};
     struct cc_vm_runtime runtime;
     struct cc_vm_spec spec;
+    struct cc_mono begin = cc_now_mono();
     int rc;
 
     cc_vm_spec_parse(&pod->base.meta.annotations, &spec);
@@ -206,8 +207,13 @@ int vk_macos_bring_up(struct vk_provider *provider, struct vk_entry *entry, cons
     }
     if (rc == 0 && record.vnc_display >= 0)
         vk_vnc_adopt(entry, record.vnc_display);
-    if (rc == 0)
+    if (rc == 0) {
         *ret = vk_macos_vm(provider, &record);
+        /* An image is booted, whatever the pod says of mode and backend. */
+        cc_metric_observe(provider->metrics.vm_boot_seconds,
+                          (double)(cc_now_mono().ns - begin.ns) / (double)CC_NS_PER_S,
+                          (const char *[]){entry->namespace, "run", (*ret)->hypervisor});
+    }
     return rc;
 }
 

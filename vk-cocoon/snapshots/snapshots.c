@@ -37,9 +37,10 @@ int vk_snapshots_new(struct cc_loop *loop, const struct vk_snapshots_options *op
     snapshots->knobs = options->knobs;
     snapshots->pull_budget_mib = options->pull_budget_mib > 0 ? options->pull_budget_mib : PULL_BUDGET_MIB;
     snapshots->peers = options->peers;
-    cc_semaphore_init(&snapshots->pull_gate, VK_PULLS_AT_ONCE);
-    cc_semaphore_init(&snapshots->peer_gate, VK_PEER_RESTORES_AT_ONCE);
-    cc_semaphore_init(&snapshots->push_gate, options->pushes_at_once > 0 ? options->pushes_at_once : 1);
+    cc_semaphore_init(&snapshots->pull_gate, options->pulls_at_once > 0 ? options->pulls_at_once : VK_PULLS_AT_ONCE);
+    cc_semaphore_init(&snapshots->peer_gate,
+                      options->peer_restores_at_once > 0 ? options->peer_restores_at_once : VK_PEER_RESTORES_AT_ONCE);
+    cc_semaphore_init(&snapshots->push_gate, options->pushes_at_once > 0 ? options->pushes_at_once : VK_PUSHES_AT_ONCE);
     snapshots->pulls = cc_flights_new(loop);
     snapshots->images = cc_flights_new(loop);
     *ret = snapshots;

@@ -16,14 +16,15 @@ struct vk_snapshots_options {
     const struct cc_registry *registry; /* NULL = registry-less (OCI_REGISTRY=none) */
     const char *node_name;              /* from-node annotation */
     const char *spool_directory;        /* created 0700 and swept here (decision 70) */
-    size_t pushes_at_once;              /* 0 = 1 (decision 58) */
-    struct cc_transfer_knobs knobs;     /* how snapshots are written; zeroed: v1 */
-    int64_t pull_budget_mib;            /* <= 0 = 2048 */
-    const char *staging_directory;      /* of peer restores; swept here but for `spool`; "" or NULL = none */
-    struct vk_peer_port peers;          /* zeroed = none */
+    /* Of this node at once, the others wait (decision 58); 0 = the defaults below. */
+    size_t pushes_at_once, pulls_at_once, peer_restores_at_once;
+    struct cc_transfer_knobs knobs; /* how snapshots are written; zeroed: v1 */
+    int64_t pull_budget_mib;        /* <= 0 = 2048 */
+    const char *staging_directory;  /* of peer restores; swept here but for `spool`; "" or NULL = none */
+    struct vk_peer_port peers;      /* zeroed = none */
 };
-/* Pulls of v2 artifacts, and peer restores, at once (decision 58). */
-#define VK_PULLS_AT_ONCE 2
+#define VK_PUSHES_AT_ONCE 1
+#define VK_PULLS_AT_ONCE 2 /* of v2 artifacts; those of plain v1 do not wait */
 #define VK_PEER_RESTORES_AT_ONCE 2
 /* INVALID also for knobs that no push could work with. */
 CC_YIELDS CC_MUST_USE int vk_snapshots_new(struct cc_loop *loop, const struct vk_snapshots_options *options,

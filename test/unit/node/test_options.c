@@ -85,6 +85,9 @@ START_TEST(options__rest_has_the_defaults_of_the_table) {
     ck_assert_int_eq(options.zstd_level, 0);
     ck_assert_int_eq(options.chunk_size_mib, 0);
     ck_assert_int_eq(options.transfer_concurrency, 8);
+    ck_assert_int_eq(options.pushes_at_once, 1); /* decision 58 */
+    ck_assert_int_eq(options.pulls_at_once, 2);
+    ck_assert_int_eq(options.peer_restores_at_once, 2);
     ck_assert_int_eq(options.memory_budget_mib, 9216);
     ck_assert_int_eq(options.pull_budget_mib, 2048);
     ck_assert_str_eq(options.cocoon_binary, "/usr/local/bin/cocoon");
@@ -253,9 +256,10 @@ START_TEST(options__request_rates_shape_the_queue_buckets) {
 END_TEST
 
 START_TEST(options__malformed_numbers_are_fatal_with_their_range) {
-    static const char *const names[] = {"SNAPSHOT_ZSTD_LEVEL", "SNAPSHOT_CHUNK_SIZE_MIB",
+    static const char *const names[] = {"SNAPSHOT_ZSTD_LEVEL",           "SNAPSHOT_CHUNK_SIZE_MIB",
                                         "SNAPSHOT_TRANSFER_CONCURRENCY", "SNAPSHOT_MEMORY_BUDGET_MIB",
-                                        "SNAPSHOT_PULL_BUDGET_MIB"};
+                                        "SNAPSHOT_PULL_BUDGET_MIB",      "SNAPSHOT_PUSH_CONCURRENCY",
+                                        "SNAPSHOT_PULL_CONCURRENCY",     "SNAPSHOT_PEER_CONCURRENCY"};
     for (size_t i = 0; i < CC_ARRAY_LENGTH(names); i++) {
         expect_rest_error(VARIABLES("OCI_REGISTRY", "none", names[i], "many"), names[i]);
         expect_rest_error(VARIABLES("OCI_REGISTRY", "none", names[i], "-1"), "from 0 to ");
@@ -264,10 +268,14 @@ START_TEST(options__malformed_numbers_are_fatal_with_their_range) {
     expect_rest_error(VARIABLES("OCI_REGISTRY", "none", "VK_NODE_CPU", "-2"), "VK_NODE_CPU=\"-2\"");
     struct vk_options options;
     struct cc_err err;
-    ck_assert_int_eq(
-        read_rest(VARIABLES("OCI_REGISTRY", "none", "SNAPSHOT_TRANSFER_CONCURRENCY", "0", "SNAPSHOT_ZSTD_LEVEL", "3"),
-                  &options, &err),
-        CC_OK);
+    ck_assert_int_eq(read_rest(VARIABLES("OCI_REGISTRY", "none", "SNAPSHOT_TRANSFER_CONCURRENCY", "0",
+                                         "SNAPSHOT_ZSTD_LEVEL", "3", "SNAPSHOT_PUSH_CONCURRENCY", "3",
+                                         "SNAPSHOT_PULL_CONCURRENCY", "0", "SNAPSHOT_PEER_CONCURRENCY", "64"),
+                               &options, &err),
+                     CC_OK);
+    ck_assert_int_eq(options.pushes_at_once, 3);
+    ck_assert_int_eq(options.pulls_at_once, 2);
+    ck_assert_int_eq(options.peer_restores_at_once, 64);
     ck_assert_int_eq(options.transfer_concurrency, 8);
     ck_assert_int_eq(options.zstd_level, 3);
     vk_options_done(&options);

@@ -31,6 +31,10 @@ static struct vk_entry *entry_of(struct provider_bench *bench) {
     return vk_entry_find(bench->provider, "ns", "demo-0");
 }
 
+static double boots(struct provider_bench *bench) {
+    return provider_bench_metric(bench, bench->provider->metrics.vm_boot_seconds, "ns", "run", "qemu");
+}
+
 static const char *vnc_of(struct provider_bench *bench, const char *pod) {
     return provider_bench_annotation(bench, pod, CC_KEY_VNC_PORT);
 }
@@ -106,6 +110,7 @@ static void adopts_the_living(struct provider_bench *bench) {
     ck_assert_str_eq(vnc_of(bench, "demo-0"), "5907");
     ck_assert_double_eq(provider_bench_metric(bench, bench->provider->metrics.pod_lifecycle, "create", "ok", "adopted"),
                         1);
+    ck_assert_double_eq(boots(bench), 0);
 }
 
 static void starts_the_dead(struct provider_bench *bench) {
@@ -114,6 +119,7 @@ static void starts_the_dead(struct provider_bench *bench) {
     ck_assert_str_eq(fake_macos_log(bench->macos), "vm inspect " N "\nvm start " N " vnc=50\nvm inspect " N "\n");
     ck_assert_str_eq(vnc_of(bench, "demo-0"), "5950");
     ck_assert(fake_macos_is_up(bench->macos, N));
+    ck_assert_double_eq(boots(bench), 1);
 }
 
 START_TEST(macos__takes_what_is_there) {

@@ -424,6 +424,42 @@ START_TEST(push__one_at_a_time) {
 }
 END_TEST
 
+static void two_at_once(void *arg) {
+    struct pusher pushers[] = {{NAME, -1}, {"vk-b", -1}, {"vk-c", -1}};
+    struct cc_fiber *fibers[3];
+
+    const struct vk_snapshots_options options = {
+        .runtime = fake_host_runtime(host),
+        .registry = &registry,
+        .node_name = "node-a",
+        .spool_directory = spool,
+        .pushes_at_once = 2,
+    };
+
+    (void)arg;
+    start(1);
+    vk_snapshots_free(snapshots);
+    ck_assert_int_eq(vk_snapshots_new(cc_loop_current(), &options, &snapshots, NULL), 0);
+    fake_host_add_snapshot(host, &(struct fake_snapshot_spec){.name = "vk-b", .memory = 2});
+    fake_host_add_snapshot(host, &(struct fake_snapshot_spec){.name = "vk-c", .memory = 3});
+    cc_memory_registry_set_hook(memory, slow_registry, NULL);
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(fibers); i++)
+        fibers[i] = cc_fiber_start(cc_loop_current(), "push", push_one, &pushers[i]);
+    ck_assert_int_eq(cc_sleep_ms(500, NULL), 0);
+    ck_assert_uint_eq(fake_host_calls(host, "snapshot export"), 2);
+    for (size_t i = 0; i < CC_ARRAY_LENGTH(fibers); i++) {
+        cc_fiber_join(fibers[i]);
+        ck_assert_int_eq(pushers[i].rc, 0);
+    }
+    ck_assert_uint_eq(fake_host_calls(host, "snapshot export"), 3);
+    vk_snapshots_free(snapshots);
+}
+
+START_TEST(push__as_many_at_once_as_is_asked_for) {
+    cc_test_run_virtual(two_at_once, NULL);
+}
+END_TEST
+
 static void is_cancelled(void *arg) {
     struct pusher pusher = {NAME, -1};
 
@@ -684,6 +720,7 @@ int main(void) {
     tcase_add_test(cases, push__is_read_back_and_repeated_once);
     tcase_add_test(cases, push__unreadable_registry_is_a_failure);
     tcase_add_test(cases, push__one_at_a_time);
+    tcase_add_test(cases, push__as_many_at_once_as_is_asked_for);
     tcase_add_test(cases, push__cancelled_in_the_middle);
     tcase_add_test(cases, spool__is_private_and_swept);
     tcase_add_test(cases, spool__is_no_link);

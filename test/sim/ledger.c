@@ -211,18 +211,32 @@ static bool is_pod_leaving(const struct sim_world *world, const struct sim_vm *v
 /* --- what is new ---------------------------------------------------------------------------------------------------
  */
 
+/* A clone of its image begins a life, as a fresh boot does, and is nothing that a wake may come up with. */
+static void note_clone(struct sim_world *world, struct sim_vm *vm, struct fake_vm *live, size_t host,
+                       const char *image) {
+    const char *wanted = sim_annotation(sim_pod(world, vm->pod), CC_KEY_IMAGE);
+
+    live->memory = 0;
+    if (!is_pod_leaving(world, vm) && !cc_text_equal(image, wanted))
+        sim_violation(world, "a", "vm %s was cloned from %s on node-%zu, and its pod asks for %s", vm->name, image,
+                      host, wanted);
+}
+
 static void note_birth(struct sim_world *world, struct sim_vm *vm, struct fake_vm *live, size_t host) {
     uint64_t owed = vm->value;
     bool may_lose = vm->may_lose || vm->is_forfeit;
 
     snprintf(vm->ids[host], sizeof vm->ids[host], "%s", live->record->id);
     snprintf(vm->last_ids[host], sizeof vm->last_ids[host], "%s", live->record->id);
+    const char *image = sim_base_with(world, live->memory);
+    if (image)
+        note_clone(world, vm, live, host, image);
     if (live->memory == 0) {
         live->memory = ++world->counter; /* a fresh boot */
         vm->birth = live->memory;
         if (owed > 0 && !may_lose)
-            sim_violation(world, "a", "vm %s booted fresh on node-%zu, but its memory %llu is owed", vm->name, host,
-                          (unsigned long long)owed);
+            sim_violation(world, "a", "vm %s %s on node-%zu, but its memory %llu is owed", vm->name,
+                          image ? "began anew from its image" : "booted fresh", host, (unsigned long long)owed);
     } else if (live->memory < owed && !may_lose) {
         sim_violation(world, "a", "vm %s came up on node-%zu with memory %llu, but %llu is owed", vm->name, host,
                       (unsigned long long)live->memory, (unsigned long long)owed);

@@ -239,6 +239,7 @@ const struct sim_scenario sim_scenarios[] = {
      story_wake_amid_move},
     {"release-unseen", "a set is not called Suspended over a main that a cache does not show", 1, story_release_unseen},
     {"local-deleted", "a pod is deleted whose guest is in a local snapshot only", 1, story_registry_less_deleted},
+    {"clone", "a family that is cloned from an image sleeps, wakes, moves, and gets another image", 2, story_clone},
     {"old-running", "taken over from an older operator: running", 2, story_takeover_running},
     {"old-suspending", "taken over on the way to sleep, without a record", 2, story_takeover_suspending},
     {"old-suspended", "taken over asleep, without a record", 2, story_takeover_suspended},

@@ -5,6 +5,7 @@
 #include "sim.h"
 
 #define STORY_IMAGE "r/y:1"
+#define STORY_BASE_IMAGE "r/base:1" /* to clone from */
 #define STORY_SETTLE_MS 1500000
 
 CC_YIELDS void story_settle(struct sim_world *world);
@@ -62,6 +63,10 @@ CC_YIELDS void story_tag_forgotten(struct sim_world *world);
 CC_YIELDS void story_wake_amid_move(struct sim_world *world);
 CC_YIELDS void story_release_unseen(struct sim_world *world);
 CC_YIELDS void story_registry_less_deleted(struct sim_world *world);
+
+/* scenarios_clones.c */
+CC_YIELDS void story_clone_family(struct sim_world *world, int replicas, bool has_toolbox); /* and settles */
+CC_YIELDS void story_clone(struct sim_world *world);
 
 /* scenarios_takeover.c: an older operator ran until the set was in that phase. */
 CC_YIELDS void story_takeover_running(struct sim_world *world);

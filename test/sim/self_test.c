@@ -96,6 +96,25 @@ CC_YIELDS static void guest_comes_back_older(struct sim_world *world) {
     sim_ledger_observe(world);
 }
 
+/* The image, where its snapshot is owed. */
+CC_YIELDS static void guest_is_cloned_anew(struct sim_world *world) {
+    story_clone_family(world, 0, false);
+    story_suspend(world, true);
+    story_settle(world);
+    fake_host_add_vm(world->hosts[0],
+                     &(struct fake_vm_spec){.name = vm_of(world, MAIN_VM)->name, .memory = world->bases[0]});
+    sim_ledger_observe(world);
+}
+
+CC_YIELDS static void guest_is_cloned_from_another(struct sim_world *world) {
+    story_clone_family(world, 0, false);
+    fake_host_lose_vm(world->hosts[host_of(world, MAIN_VM)], vm_of(world, MAIN_VM)->name, false);
+    vm_of(world, MAIN_VM)->value = 0;
+    fake_host_add_vm(world->hosts[0],
+                     &(struct fake_vm_spec){.name = vm_of(world, MAIN_VM)->name, .memory = world->bases[1]});
+    sim_ledger_observe(world);
+}
+
 CC_YIELDS static void removed_before_the_push(struct sim_world *world) {
     one_main(world);
     sim_check_vm_remove(node_of(world, MAIN_VM), vm_of(world, MAIN_VM)->name);
@@ -302,6 +321,8 @@ static const struct {
     {"a", {"memory is lost", "is lost", 2, memory_is_lost}},
     {"a", {"a guest whose memory is owed boots fresh", "booted fresh", 2, guest_boots_fresh}},
     {"a", {"a guest comes back older than it was", "came up", 2, guest_comes_back_older}},
+    {"a", {"a guest whose memory is owed is cloned anew", "began anew", 2, guest_is_cloned_anew}},
+    {"a", {"a guest is cloned from another image", "was cloned from", 2, guest_is_cloned_from_another}},
     {"a", {"a guest is removed before the registry has it", "before the registry has it", 2, removed_before_the_push}},
     {"a", {"a fork starts at the baseline of a main before", "forks from memory", 2, fork_of_a_dead_main}},
     {"a", {"a pod whose guest is in use is deleted", "is in use", 2, guest_in_use_is_deleted}},

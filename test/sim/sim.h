@@ -5,7 +5,8 @@
  * as their app.c puts them together), port.c (what happens to one call that leaves a daemon), port_kube.c,
  * port_registry.c, port_host.c (the three ports), frames.c, faults.c, users.c (what users can do, and lose by it),
  * workload.c (what they do), cluster.c (scheduler, garbage, leases), ledger.c (what became of each VM's memory),
- * checkers.c (the other invariants), rest.c (is the world at rest), scenarios*.c, crash_points.c, main.c. */
+ * bases.c (images that guests are cloned from), checkers.c (the other invariants), rest.c (is the world at rest),
+ * scenarios*.c, crash_points.c, main.c. */
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 
@@ -30,6 +31,7 @@
 #define SIM_NAMESPACE "ns"
 #define SIM_MESSAGE_BYTES 512
 #define SIM_HALF_CALLS_MAX 64
+#define SIM_BASES 2               /* images that guests are cloned from */
 #define SIM_SEATS 6               /* pods a node takes */
 #define SIM_STATIC_IP "10.99.0.1" /* of the machine behind static toolboxes */
 
@@ -240,11 +242,12 @@ struct sim_world {
     struct sim_result *result;
     struct sim_clock clock;
     struct cc_loop *loop;
-    struct sim_random faults_random, users_random, cluster_random, latency_random, macos_random;
+    struct sim_random faults_random, users_random, cluster_random, latency_random, macos_random, clones_random;
 
     struct fake_kube *api;
     struct cc_memory_registry *store;
-    bool has_registry, destroys_orphans;
+    bool has_registry, destroys_orphans, has_clones;
+    uint64_t bases[SIM_BASES]; /* their memory; 0 = not there */
     struct fake_host *hosts[SIM_NODES_MAX];
     struct fake_macos *macos[SIM_NODES_MAX];
     int64_t disk_full_until_ms[SIM_NODES_MAX], down_until_ms[SIM_NODES_MAX];
@@ -315,6 +318,11 @@ bool sim_user_delete_hibernation(struct sim_world *world, const char *pod);
 /* The spec's array: a managed toolbox "tb", one "st" that runs elsewhere, both or none. The caller frees it. */
 char *sim_toolboxes_text(bool managed, bool is_static, const char *image);
 bool sim_has_toolbox(const json_t *set, bool is_static);
+/* bases.c: puts the images that guests are cloned from into the registry. */
+CC_YIELDS void sim_bases_put(struct sim_world *world);
+const char *sim_base_with(const struct sim_world *world, uint64_t memory); /* NULL: it is none's */
+bool sim_is_base(const char *image);
+const char *sim_other_image(const char *image); /* what an edit makes of it */
 bool sim_is_static_toolbox(const json_t *toolbox);
 bool sim_is_deleting(const json_t *object);
 const json_t *sim_set(const struct sim_world *world, const char *name);

@@ -51,6 +51,7 @@
 
 #define SIM_ACTIONS(X)                                                                                                 \
     X(CREATE_SET, "create a set")                                                                                      \
+    X(CREATE_CLONES, "create a set that is cloned from an image")                                                      \
     X(DELETE_SET, "delete a set")                                                                                      \
     X(SUSPEND, "suspend a set")                                                                                        \
     X(RESUME, "resume a set")                                                                                          \

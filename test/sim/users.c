@@ -100,7 +100,8 @@ static bool send(struct sim_world *world, const char *method, const char *path, 
 
 /* What the CRD's defaults fill in is written out. */
 static char *vm_text(const char *image, const char *os) {
-    return cc_xasprintf("'image':'%s','mode':'run','os':'%s','backend':'cloud-hypervisor'", image, os);
+    return cc_xasprintf("'image':'%s','mode':'%s','os':'%s','backend':'cloud-hypervisor'", image,
+                        sim_is_base(image) ? "clone" : "run", os);
 }
 
 char *sim_toolboxes_text(bool managed, bool is_static, const char *image) {

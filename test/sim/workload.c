@@ -40,13 +40,17 @@ static const json_t *spec_of(const struct sim_world *world, const char *name) {
  */
 
 static const char *any_image(struct sim_world *world) {
-    return draw(world, 2) ? "r/y:1" : "r/y:2";
+    bool clones = world->has_clones && sim_random_below(&world->clones_random, 2) == 0;
+
+    if (draw(world, 2))
+        return clones ? "r/base:1" : "r/y:1";
+    return clones ? "r/base:2" : "r/y:2";
 }
 
 static bool edit_image(struct sim_world *world, const char *name) {
     const json_t *set = sim_set(world, name);
     const char *now = cc_json_text(cc_json_path(set, "spec", "agent", NULL), "image");
-    const char *image = cc_text_equal(now, "r/y:1") ? "r/y:2" : "r/y:1";
+    const char *image = sim_other_image(now);
     char *boxes cc_cleanup(cc_free_p) =
         sim_toolboxes_text(sim_has_toolbox(set, false), sim_has_toolbox(set, true), image);
     char *patch cc_cleanup(cc_free_p) = cc_xasprintf("{'spec':{'agent':{'image':'%s'},'toolboxes':%s}}", image, boxes);
@@ -214,13 +218,14 @@ void sim_users_settle(struct sim_world *world) {
 /* --- one after the other --------------------------------------------------------------------------------------------
  */
 
-static bool create_set(struct sim_world *world, const struct habits *habits, const char *name) {
+static bool create_set(struct sim_world *world, const struct habits *habits, const char *name, enum sim_action *ret) {
     struct sim_set_spec spec = {
         .image = any_image(world),
         .releases = habits->release && draw(world, 3),
         .node = habits->pin && draw(world, 4) ? any_node(world) : NULL,
     };
 
+    *ret = sim_is_base(spec.image) ? SIM_CREATE_CLONES : SIM_CREATE_SET;
     if (!spec.releases) {
         spec.replicas = (int)sim_random_below(&world->users_random, REPLICAS_MAX + 1);
         spec.has_toolbox = draw(world, 2);
@@ -275,8 +280,7 @@ static void act(struct sim_world *world, const struct habits *habits, const char
 
     world->user_errs = draw(world, MISTAKE_ONE_IN);
     if (!sim_set(world, name)) {
-        action = SIM_CREATE_SET;
-        done = create_set(world, habits, name);
+        done = create_set(world, habits, name, &action);
     } else if (sim_is_deleting(sim_set(world, name))) {
         return;
     } else {

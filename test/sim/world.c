@@ -37,6 +37,7 @@ static void draw_manners(struct sim_world *world) {
     world->has_registry = sim_random_below(draw, 8) != 0;
     world->destroys_orphans = sim_random_below(draw, 2) == 0;
     world->operator_count = sim_random_below(draw, 4) == 0 ? 2 : 1;
+    world->has_clones = world->has_registry && sim_random_below(&world->clones_random, 2) == 0;
     manner->refuse_tag_delete = sim_random_below(draw, 2) == 0;
     manner->hide_digest = sim_random_below(draw, 4) == 0;
     world->lag_max_ms = lags[sim_random_below(draw, CC_ARRAY_LENGTH(lags))];
@@ -69,6 +70,7 @@ static void build(struct sim_world *world) {
     sim_random_init(&world->cluster_random, seed, "cluster");
     sim_random_init(&world->latency_random, seed, "latency");
     sim_random_init(&world->macos_random, seed, "macos");
+    sim_random_init(&world->clones_random, seed, "clones");
     world->clock.in_order = scenario != NULL;
     world->clock.on_step = on_step;
     world->clock.ctx = world;
@@ -139,6 +141,8 @@ CC_YIELDS static void live(void *arg) {
     struct sim_world *world = arg;
     struct cc_fiber *cluster = cc_fiber_start(world->loop, "cluster", sim_cluster_run, world);
 
+    if (world->has_clones)
+        sim_bases_put(world);
     for (size_t i = 0; i < world->operator_count; i++)
         sim_daemon_start(&world->operators[i]);
     for (size_t i = 0; i < world->node_count; i++)

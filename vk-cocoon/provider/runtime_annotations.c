@@ -31,7 +31,10 @@ static bool patch_persistently(struct vk_provider *provider, struct vk_entry *en
         if (!vk_entry_is(entry, uid))
             break;
         done = vk_annotations_patch(provider, entry, patch, &err) == 0;
-        if (!done && (cc_kube_is_superseded(&err) || err.code == CC_CANCELED))
+        /* A 409 that does not speak of the uid is a patch that lost its races, as in lifecycle.c: whether the id went
+         * is what a restart tells a VM that is down from one whose remove had begun. */
+        bool is_final = cc_kube_is_superseded(&err) && (err.code != CC_CONFLICT || err.uid_mismatch);
+        if (!done && (is_final || err.code == CC_CANCELED))
             break;
     }
     cc_mutex_unlock(&entry->annotation_writes);

@@ -550,6 +550,21 @@ static void sleep_withdrawn_before_ready(struct provider_bench *bench) {
 }
 BENCH_TEST(update__sleep_withdrawn_before_ready, sleep_withdrawn_before_ready)
 
+/* The removal of the id loses a race: it is tried again before the VM goes. */
+static void id_goes_before_its_vm(struct provider_bench *bench) {
+    make(bench, RUN_POD);
+    fake_kube_fail(bench->server, &(struct fake_kube_fault){.kind = FAKE_KUBE_STATUS,
+                                                            .method = "PATCH",
+                                                            .path = "/pods/demo-0",
+                                                            .skip = 2, /* hibernating, and its status */
+                                                            .count = 2,
+                                                            .status = 409});
+    ask_sleep(bench);
+    ck_assert_str_eq(provider_bench_state(bench, "demo-0"), "hibernated");
+    ck_assert_str_eq(provider_bench_annotation(bench, "demo-0", CC_KEY_VM_ID), "");
+}
+BENCH_TEST(hibernate__id_goes_before_its_vm, id_goes_before_its_vm)
+
 /* A clone that seemed to fail left a VM, which a hibernate finds and cannot save; then it is wanted awake. Its probe
  * was never started. */
 static void found_vm_is_probed(struct provider_bench *bench) {
@@ -1118,6 +1133,7 @@ static TCase *make_case(void) {
     tcase_add_test(tcase, lifecycle__conflict_is_tried_again);
     tcase_add_test(tcase, update__sleep_withdrawn_before_ready);
     tcase_add_test(tcase, update__found_vm_is_probed);
+    tcase_add_test(tcase, hibernate__id_goes_before_its_vm);
     tcase_add_test(tcase, settle__a_vm_that_is_there_is_not_asleep);
     tcase_add_test(tcase, startup__half_removed_and_wanted_awake);
     tcase_add_test(tcase, resume__half_removed_and_registry_down);
